@@ -99,7 +99,7 @@ def _assignors(value: Any) -> tuple[str, ...]:
 
 
 def _records_at_once(value: Any) -> int:
-    """Check a number of records; a `PollOnly` stays one, as Java's `max.poll.records` limits `poll` alone."""
+    """Check a number of records; keep the type `PollOnly`: Java's `max.poll.records` limits only `poll`."""
     checked = number(1)(value)
     return PollOnly(checked) if isinstance(value, PollOnly) else checked
 

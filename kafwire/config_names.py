@@ -297,7 +297,7 @@ def is_known(name: str) -> bool:
 
 
 def hint(name: str, known: Collection[str], *, as_keyword: bool = False) -> str:
-    """Return the text behind "unknown option ...": the right name, the reason, or the nearest name, spelt as `name`."""
+    """Return the text after "unknown option ...": the right name, the reason, or the nearest name, spelt as `name`."""
     dotted = "." in name and not as_keyword
     plain = name.replace(".", "_")
     if plain in known:

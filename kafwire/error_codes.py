@@ -143,7 +143,7 @@ class ErrorCode(IntEnum):
     INCONSISTENT_TOPIC_ID = 103, _RETRY, "the topic's id differs from the log's; refresh the metadata"
     INCONSISTENT_CLUSTER_ID = 104, _FINAL, "this broker belongs to another cluster; check the addresses"
     TRANSACTIONAL_ID_NOT_FOUND = 105, _FINAL, "there is no such transactional id"
-    FETCH_SESSION_TOPIC_ID_ERROR = 106, _RETRY, "the fetch session mixed topic ids and names; a full fetch mends it"
+    FETCH_SESSION_TOPIC_ID_ERROR = 106, _RETRY, "the fetch session mixed topic ids and names; a full fetch repairs it"
     INELIGIBLE_REPLICA = 107, _FINAL, "a replica of the new in-sync set may not be in it"
     NEW_LEADER_ELECTED = 108, _FINAL, "the partition changed as asked and has a new leader"
     OFFSET_MOVED_TO_TIERED_STORAGE = 109, _FINAL, "the offset is in remote storage only"

@@ -158,7 +158,7 @@ def _entry(tokens: list[tuple[str, str]]) -> tuple[str, dict[str, str]]:
     if kinds[0] != "word":
         raise ConfigError("sasl.jaas.config does not begin with a login module")
     if len(tokens) < 2 or kinds[1] != "word" or tokens[1][1].lower() not in FLAGS:
-        raise ConfigError(f"sasl.jaas.config: after the login module comes one of {', '.join(FLAGS)}")
+        raise ConfigError(f"sasl.jaas.config: the login module must be followed by one of {', '.join(FLAGS)}")
     if ";" not in kinds:
         raise ConfigError("sasl.jaas.config does not end with a semicolon")
     end = kinds.index(";")
@@ -170,7 +170,9 @@ def _entry(tokens: list[tuple[str, str]]) -> tuple[str, dict[str, str]]:
         part = rest[at : at + 3]
         if [kind for kind, _ in part] != ["word", "=", "word"]:
             before = f"after the option {_shown(rest[at - 3][1])}" if at else "after the flag"
-            raise ConfigError(f"sasl.jaas.config: {before} comes no name=value, or a value has to be in quotes")
+            raise ConfigError(
+                f"sasl.jaas.config: {before}, name=value is expected; values with special characters need quotes"
+            )
         if part[0][1] in options:
             raise ConfigError(f"sasl.jaas.config has the option {_shown(part[0][1])} twice")
         options[part[0][1]] = part[2][1]
@@ -217,7 +219,7 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
 
 
 def _after_comment(text: str, at: int) -> int:
-    """Return the position after a comment: behind `*/`, or in the next line (also after a single slash)."""
+    """Return the position after a comment: after `*/`, or in the next line (also after a single slash)."""
     if text.startswith("/*", at):
         end = text.find("*/", at + 2)
         return len(text) if end < 0 else end + 2

@@ -387,7 +387,7 @@ def _named(table: Mapping[str, str], *, blocking: bool) -> dict[str, Any]:
 
 
 def _listed(self: object) -> list[str]:
-    """The `__dir__` of a class with such attributes: without them."""
+    """A `__dir__` that leaves out the names of a table."""
     known: dict[str, Any] = {}
     for kind in reversed(type(self).__mro__):
         known |= vars(kind)

@@ -87,4 +87,4 @@ class Secret:
         return hash((Secret, self._text))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Secret is not pickled: hand its text over by a way that is made for secrets")
+        raise TypeError("a Secret cannot be pickled: pass its text to the other process by a channel for secrets")

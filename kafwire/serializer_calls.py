@@ -146,7 +146,7 @@ class Deserializers:
             yield record
 
     def to_arrow(self, batch: Batch, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Deserialize the columns of a batch that have a method for columns."""
+        """Deserialize the batch's keys and values whose deserializer has a method for whole columns."""
         for part, codec in (("key", self._key), ("value", self._value)):
             name = self._names.get(part, part)
             at = rows.schema.get_field_index(name)

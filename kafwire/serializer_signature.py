@@ -181,7 +181,7 @@ def _overridden(owner: Any, name: str) -> Iterable[Sequence[Parameter]]:
 
 
 def _arranged(parameters: Sequence[Parameter], roles: dict[str, str]) -> Arguments | None:
-    """Return arguments for these parameters: by position up to the first one without a role, by name behind it."""
+    """Return arguments for these parameters: by position up to the first one without a role, by name after it."""
     positions: list[str] = []
     names: list[tuple[str, str]] = []
     gap = False

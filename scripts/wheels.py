@@ -36,7 +36,7 @@ build_meta.build_wheel(sys.argv[1], {"--global-option": "--quiet", "--build-opti
 
 
 class DistError(Exception):
-    """What is wrong with the distribution."""
+    """A fault of the distribution."""
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class AsyncConsumer:
         on_assigned: as for `Consumer`; it is awaited if it returns an awaitable, and so are the others.
         on_revoked: as for `Consumer`.
         on_lost: as for `Consumer`.
-        engine: the engine to run on; None: that of the process. A simulated world has its own.
+        engine: the engine to run on; None: the engine of this process. A simulated world has its own.
         options: fields of `kafwire.config.ConsumerConfig`, for example `group_id="billing"`.
 
     Raises:

@@ -56,7 +56,7 @@ class LoopState:
         return iter(waiter)
 
     def _tell(self, news: ProducerBatch | None) -> None:
-        """Make the loop process the news, unless it is already woken. Any thread."""
+        """Queue a batch that is done (None: more room), and wake the loop if needed. Any thread."""
         self._news.append(news)
         if self._told:
             return

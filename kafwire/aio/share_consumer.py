@@ -43,7 +43,7 @@ class AsyncShareConsumer:
         topics: the topics to read.
         columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
         layout: names and types of the columns, as for `kafwire.scan`.
-        engine: the engine to run on; None: that of the process. A simulated world has its own.
+        engine: the engine to run on; None: the engine of this process. A simulated world has its own.
         options: fields of `kafwire.config.ShareConsumerConfig`, for example `group_id="workers"`.
 
     Raises:

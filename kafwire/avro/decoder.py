@@ -238,8 +238,8 @@ class AvroDecoder:
         found = list(self.parts(values))
         if len(found) != 1:
             raise ConfigError(
-                f"the values make {len(found)} parts of max_bytes {self._options['max_bytes']} or of one chunk: "
-                "parts() returns them"
+                f"the values need {len(found)} parts, one per chunk and per max_bytes ({self._options['max_bytes']}): "
+                "call parts() instead of decode()"
             )
         return found[0]
 
@@ -302,7 +302,7 @@ class AvroDecoder:
             return Table({**self._table.programs, **unknown}) if unknown else self._table
 
     def _ask(self, number: int, unknown: dict[int, str]) -> None:
-        """Add an id to the table, or to the unknown ones."""
+        """Look up the schema of an id; add the id to the table, or to the unknown ids."""
         assert self._schema_of is not None
         try:
             made: Program | str = self._program(number, _parsed(self._schema_of(number)))

@@ -58,7 +58,7 @@ class _Encoder:
                 return _number(i) + self.encode(branch, value)
             except _Wrong:
                 continue
-        raise _Wrong(f"{value!r} has none of its types")
+        raise _Wrong(f"{value!r} has no type of the union")
 
 
 def _leaf(of: Type, value: Any) -> bytes:

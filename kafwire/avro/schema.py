@@ -129,7 +129,7 @@ class _Parser:
                 raise _wrong(path, f"the record {full!r} contains itself: recursive schemas have no Arrow columns")
             if full in self.known:
                 return self.known[full]
-        raise _wrong(path, f"{name!r} is not a type that the schema defines before")
+        raise _wrong(path, f"{name!r} is not a type that the schema has defined up to here")
 
     def _union(self, schema: list[Any], space: str, path: str, depth: int) -> Type:
         branches = tuple(self.parse(each, space, path, depth + 1) for each in schema)
@@ -193,7 +193,7 @@ class _Parser:
         for part in full.split("."):
             _name_of(part, path)
         if full in PRIMITIVES:
-            raise _wrong(path, f"the name {full!r} is that of a primitive type")
+            raise _wrong(path, f"the name {full!r} belongs to a primitive type")
         if full in self.known or full in self.unfinished:
             raise _wrong(path, f"the name {full!r} is defined twice")
         inner = full.rpartition(".")[0]

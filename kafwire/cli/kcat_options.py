@@ -1,4 +1,4 @@
-"""Options of kcat that are commands or other options here: how the error for an unknown option ends."""
+"""Hints for options of kcat that are commands or other options here: the end of an error for an unknown option."""
 
 MODES = {"-C": "consume", "-P": "produce", "-L": "topics -L", "-Q": "offsets", "-G": "consume --group GROUP"}
 _MODES_ARE_COMMANDS = (

@@ -122,7 +122,7 @@ def command(
     if files and not by_line:
         for name, given in (("-K", key_delimiter), ("--headers", headers_delimiter), ("--count", count)):
             if given is not None:
-                raise click.UsageError(f"{name} is for lines: add -l, or each FILE is one record")
+                raise click.UsageError(f"{name} needs -l: without it each FILE is one record")
     form = Form(
         key_delimiter=_delimiter("-K", key_delimiter),
         headers_delimiter=_delimiter("--headers", headers_delimiter),

@@ -96,7 +96,7 @@ def json_parts(delimiter: str, form: str) -> list[Part]:
     Raises `click.UsageError` for a form of lines.
     """
     if form not in _JSON:
-        raise click.UsageError(f"--bytes {form} is for lines: -J has {', '.join(_JSON)}")
+        raise click.UsageError(f"--bytes {form} needs output as lines; with -J, --bytes is one of {', '.join(_JSON)}")
     return [
         b'{"topic":',
         ("topic", "json"),

@@ -165,7 +165,7 @@ class Authentication:
         try:
             return call.result()
         except RuntimeError:
-            raise AuthenticationError(f"{asked} cannot be asked: the process cannot start a thread") from None
+            raise AuthenticationError(f"{asked} cannot be called: the process cannot start a thread") from None
         finally:
             del call  # an error references this frame, and the call references the error
 

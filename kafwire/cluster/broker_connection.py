@@ -193,7 +193,7 @@ class BrokerConnection:
 
     @property
     def waits_for(self) -> str | None:
-        """The cause why it is still connecting, for errors of requests that waited; None if it is not connecting."""
+        """Why the connection is not open yet, for errors of waiting requests; None if it is not connecting."""
         if self._opening is None:
             return None
         return f"still connecting to {self._reach.watch(self).last or f'{self.at_address}: no response yet'}"

@@ -183,7 +183,7 @@ class Cluster:
     async def retrying(
         self, attempt: Callable[[], Awaitable[_T]], what: str | Callable[[], str], timeout_ms: float | None = None
     ) -> _T:
-        """Run `attempt` until it succeeds, with backoff; stop on errors that no retry mends, and at the time limit.
+        """Run `attempt` until it succeeds, with backoff; stop on permanent errors, and at the time limit.
 
         A callable `what` returns, at the time limit, the name of the part that did not succeed.
         """
@@ -233,7 +233,7 @@ class Cluster:
         return known
 
     def _bootstrap_connections(self) -> list[BrokerConnection]:
-        """List the bootstrap servers' connections, unless they may not be asked again."""
+        """List the bootstrap servers' connections; none if `metadata_recovery_strategy` forbids another bootstrap."""
         if self.metadata.brokers and not self._may_rebootstrap:
             return []
         return sorted(self._seeds, key=lambda connection: not connection.is_ready)
@@ -302,7 +302,7 @@ class Cluster:
     async def refresh(self, topics: Iterable[str] = (), *, at_once: bool = False, elsewhere: bool = False) -> None:
         """Fetch metadata of all topics this client has asked for; concurrent calls share one request.
 
-        Requests without news are repeated with an exponential backoff that all callers share; new topics do not wait
+        Requests that bring no change get an exponential backoff that all callers share; new topics do not wait
         for it. `at_once`: this caller does not wait for it either, needs the response to a request sent after this
         call, and limits its own rate. `elsewhere`: first ask another broker than last time, as it may lag less.
         """
@@ -314,7 +314,7 @@ class Cluster:
         await self._refresher.refresh(at_once=at_once or bool(new))
 
     async def _refresh(self) -> bool:
-        """Send one metadata request; True if the response had news."""
+        """Send one metadata request; True if the response changed the metadata."""
         asked = set(self._wanted)
         elsewhere, self._elsewhere = self._elsewhere, False
         topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(asked)]
@@ -339,7 +339,7 @@ class Cluster:
     def _take_in(self, response: Any, forgotten: Iterable[str] = ()) -> bool:
         """Apply a metadata response, except topics `forgotten` since its request, and notify the listeners of changes.
 
-        Returns True if there were any.
+        Returns True if topics or brokers changed.
         """
         errors, brokers = dict(self.metadata.errors), self.metadata.brokers
         changed = self.metadata.update(response, self.engine.now_ms())

@@ -1,6 +1,6 @@
 """A group's offsets, fetched and committed with or without a membership (OffsetFetch, OffsetCommit).
 
-The coordinator is looked up when needed, and again after it moved. An error that no retry mends is raised at once with
+The coordinator is looked up when needed, and again after it moved. A permanent error is raised at once with
 its partitions; all others are retried with backoff until the time is up.
 """
 
@@ -103,7 +103,7 @@ class GroupOffsets:
         """Return the committed offset of each partition, None where there is none.
 
         Waits for an offset that an open transaction is about to change (UNSTABLE_OFFSET_COMMIT). Retries for
-        `timeout_ms` (default: `default_api_timeout_ms`). Raises `BrokerError` for an error that no retry mends,
+        `timeout_ms` (default: `default_api_timeout_ms`). Raises `BrokerError` for a permanent error,
         `KafkaTimeoutError`, `KafkaConnectionError`.
         """
         wanted = list(dict.fromkeys((topic, partition) for topic, partition in partitions))
@@ -181,7 +181,7 @@ class GroupOffsets:
         of the earlier one cannot undo it. (A coordinator that executes a request of a connection long given up can:
         nothing in the protocol forbids it.) After an error, other partitions of the same call may be committed. Retries
         for `timeout_ms` (default: `default_api_timeout_ms`), including the wait for earlier commits. Raises
-        `ConfigError` for an impossible offset, `BrokerError` for an error that no retry mends (the group has members;
+        `ConfigError` for an impossible offset, `BrokerError` for a permanent error (the group has members;
         the metadata is too long; no permission), `KafkaTimeoutError`, `KafkaConnectionError`.
         """
         wanted = {(topic, partition): OffsetToCommit(*value) for (topic, partition), value in offsets.items()}
@@ -303,7 +303,7 @@ class GroupOffsets:
 
     @staticmethod
     def _worst(codes: list[Code]) -> int:
-        """Return the code to report: one that no retry mends before all others."""
+        """Return the code to report: a permanent error before all others."""
         return min((code for _, code in codes), key=lambda code: code in ERROR_CODES and ERROR_CODES[code].retriable)
 
     def _explained(

@@ -1,4 +1,4 @@
-"""Partition error codes that a metadata refresh may mend: the broker asked does not lead the partition. Pure."""
+"""Partition error codes that a metadata refresh may resolve: the broker does not lead the partition. Pure."""
 
 from kafwire.error_codes import ErrorCode
 

@@ -301,7 +301,7 @@ def _names(partitions: Iterable[Partition]) -> str:
 
 
 def _worst(problems: list[Problem]) -> Problem | None:
-    """Return the problem to report: one that no retry mends before all others."""
+    """Return the problem to report: a permanent error before all others."""
     return min(problems, key=lambda problem: getattr(problem, "retriable", True), default=None)
 
 

@@ -1,4 +1,4 @@
-"""A client's view of its cluster: brokers, topics, leaders; and the rules which news to believe."""
+"""A client's view of its cluster: brokers, topics, leaders; and the rules for conflicting reports of brokers."""
 
 from __future__ import annotations
 
@@ -182,9 +182,9 @@ class Metadata:
         leader_epoch: int,
         endpoints: Iterable[tuple[int, str, int, str | None]] = (),
     ) -> bool:
-        """Apply the leader that a Fetch or Produce response names (KIP-951); return True if it is news.
+        """Apply the leader that a Fetch or Produce response names (KIP-951); return True if that changed the metadata.
 
-        `topic` is a name or an id; `endpoints` are the (node id, host, port, rack) in the hint. News is a newer epoch
+        `topic` is a name or an id; `endpoints` are the (node id, host, port, rack) in the hint. A change: a newer epoch
         of a known partition, with a leader whose address is known or included. A broker that knows this epoch also
         knows the leader's address, so that is used as well.
         """

@@ -12,13 +12,13 @@ from kafwire.runtime.interfaces import Engine
 
 
 class Refresher:
-    """Refreshes metadata for any caller. Requests are `retry_backoff_ms` apart, and more while they bring no news.
+    """Refreshes metadata for any caller. Requests are `retry_backoff_ms` apart, or further while they bring no change.
 
     Runs on the engine.
     """
 
     def __init__(self, engine: Engine, config: ClientConfig, ask: Callable[[], Awaitable[bool]]) -> None:
-        """`ask` sends one request, and returns True if the response was news."""
+        """`ask` sends one request, and returns True if the response changed the metadata."""
         self._engine = engine
         self._config = config
         self._ask = ask

@@ -69,7 +69,7 @@ class TopicSearch:
                 if rest := [name for name in self._names if name not in self._created]:
                     await cluster.refresh(rest)
             else:
-                # The backoff slows requests without news. The first request of this caller has its own reason: it would
+                # The backoff slows requests that bring no change. This caller's first request has a reason: it would
                 # wait up to `retry_backoff_max_ms` behind others, even for a topic that the client knows.
                 await cluster.refresh(self._names, at_once=not self._asked)
         self._asked = True
@@ -79,7 +79,7 @@ class TopicSearch:
             await self._believe({name for name, code in codes.items() if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
         problems = [broker_error(code, f"topic {name!r}", api="Metadata", topic=name) for name, code in codes.items()]
         if problems:
-            raise min(problems, key=lambda problem: problem.retriable)  # errors that no retry mends before all others
+            raise min(problems, key=lambda problem: problem.retriable)  # permanent errors before all others
         for name in self._names:
             if not self._has_partitions(name):
                 raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r} has no partitions")

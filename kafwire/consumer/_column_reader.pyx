@@ -50,7 +50,7 @@ cdef class ColumnReader:
 
 
 cdef int next_rows(ReaderState *state, Columns *out, PyObject **place, int timeout_ms) noexcept nogil:
-    """Take rows that were decoded ahead, or decode the next ones and start to read ahead behind them."""
+    """Take rows that were decoded ahead, or decode the next ones and start to read ahead after them."""
     cdef int got = READ_ROWS
     if not next_ahead(state, True, out, place):
         got = next_columns(state, out, place, timeout_ms)

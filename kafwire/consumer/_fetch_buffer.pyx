@@ -222,7 +222,7 @@ cdef class FetchBuffer:
         kw_place_claim(self.queue, self.at(number), claimed)
 
     def fail_place(self, int32_t number, uint32_t generation, error):
-        """Make the partition's reader raise `error` behind the queued slices, until the partition is reset."""
+        """Make the partition's reader raise `error` after the queued slices, until the partition is reset."""
         cdef kw_place *place = self.at(number)
         (<PartitionSlot> kw_place_owner(place)).error = error
         kw_place_fail(self.queue, place, generation)
@@ -238,11 +238,11 @@ cdef class FetchBuffer:
         return size
 
     def end(self):
-        """End the queue: readers end behind the queued slices."""
+        """End the queue: readers end after the queued slices."""
         kw_queue_end(self.queue)
 
     def fail(self, error):
-        """Make the reader raise `error` behind the queued slices. Later errors are ignored."""
+        """Make the reader raise `error` after the queued slices. Later errors are ignored."""
         if self.error is None:
             self.error = error
             kw_queue_fail(self.queue)

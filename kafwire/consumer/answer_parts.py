@@ -26,7 +26,7 @@ def queue_records(fetcher: Fetcher, where: str, frame: Buffer, part: PartitionAn
         try:
             next_offset, size, _, epoch = scan_headers(frame, part.position, size, position, part.high_watermark)
             if size and next_offset <= position:
-                raise ProtocolError("batches that end before it")
+                raise ProtocolError("batches that end before the requested offset")
             break
         except ProtocolError as error:
             problem = error

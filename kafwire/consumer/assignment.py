@@ -177,7 +177,7 @@ class Assignment:
         self.see(infos)
 
     def see(self, infos: Iterable[TopicInfo]) -> None:
-        """Remember the current partitions of those of these topics that were not seen before."""
+        """Remember the current partitions of these topics, except of topics seen before."""
         for info in infos:
             self._known.see(info, self._lacked_ms(info.name))
 
@@ -234,7 +234,7 @@ class Assignment:
         self._fetcher.errors.tell_of(late, "the committed offset of {} could not be fetched: ")
 
     def ending(self, partitions: Iterable[TopicPartition]) -> list[FetchCursor]:
-        """Deliver no more records of these partitions. A partition's own stream ends behind the slice it has begun."""
+        """Deliver no more records of these partitions. A partition's own stream ends after the slice it has begun."""
         cursors = [cursor for where in partitions if (cursor := self._fetcher.cursors.get(where)) is not None]
         for cursor in cursors:
             if cursor in self._ending:

@@ -176,7 +176,7 @@ class ConsumerCore:
         return Silence(self.cluster.engine.now_ms(), timeout_ms, self.config.default_api_timeout_ms)
 
     def silence_left_ms(self, silence: Silence) -> int:
-        """Return the time after which that call ends if no records come."""
+        """Return the time after which the call of `silence` ends if no records come."""
         membership = self.membership
         is_assigned = membership is None or not membership.is_active
         since_ms = 0.0 if is_assigned or membership is None else membership.assigned_since_ms

@@ -1,6 +1,6 @@
 """The fast path of one connection: the I/O thread queues records before the engine reads the response.
 
-`native/fast_path.h` has the rules. The queue has the records then; this module moves their cursors behind them.
+`native/fast_path.h` has the rules. The queue has the records then; this module moves their cursors past them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class FastPath:
 
 
 def _absorb(cursor: FetchCursor, taken: Taken) -> bool:
-    """Move the cursor behind queued records; return False if they are not from its position and generation."""
+    """Move the cursor past queued records; return False if they are not from its position and generation."""
     generation, start, next_offset, epoch, size = taken
     if generation != cursor.generation or start != cursor.position:
         return False  # a seek came since, and the queue has dropped the records

@@ -28,7 +28,7 @@ class FetchErrorLog(FetchErrors):
         self.tell_once(where, error)
 
     def tell_once(self, where: str, error: KafkaError, before: str = "") -> None:
-        """Count an error that is retried, and log it once, behind the text `before`."""
+        """Count an error that is retried, and log it once, after the text `before`."""
         what = error.name if isinstance(error, BrokerError) else type(error).__name__
         if self.note(where, what, self._engine.now_ms()):
             log.warning("%s%s; this is tried again", before, error)

@@ -286,7 +286,7 @@ class Fetcher:
         self.tasks.soon(self.pump)
 
     def next_turn(self, broker_fetcher: BrokerFetcher) -> None:
-        """Pump `broker_fetcher` after its request, behind others that wait for room."""
+        """Pump `broker_fetcher` after its request, and after others that wait for room."""
         self.pump()
         broker_fetcher.pump()
 
@@ -316,13 +316,13 @@ class Fetcher:
             self.stop()
 
     def fail(self, error: BaseException) -> None:
-        """End the whole read: readers raise `error` behind the buffered records."""
+        """End the whole read: readers raise `error` after the buffered records."""
         if not self.stopped:
             self.queue.fail(error)
             self.stop()
 
     def halt(self, cursor: FetchCursor, error: KafkaError) -> None:
-        """Stop a partition until a seek: its reader raises `error` behind the buffered records.
+        """Stop a partition until a seek: its reader raises `error` after the buffered records.
 
         In a scan, which has an end, the error fails the whole read.
         """
@@ -336,7 +336,7 @@ class Fetcher:
         self._tell()
 
     def cut_off(self, cursor: FetchCursor, error: KafkaError) -> None:
-        """Make the cursor's reader raise `error` behind the slice it has begun; drop queued and in-flight records."""
+        """Make the cursor's reader raise `error` after the slice it has begun; drop queued and in-flight records."""
         broker_fetcher = self.brokers.fetcher_of(cursor)
         if broker_fetcher is not None:  # else later records could still be queued behind the dropped ones
             broker_fetcher.withdraw(cursor)

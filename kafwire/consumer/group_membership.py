@@ -276,7 +276,7 @@ class GroupMembership:
             if self._pattern is None or self._misses_topics:
                 await self._cluster.refresh(self.subscribed, elsewhere=True)
         except KafkaError as error:
-            log.debug("kafwire: topics of group %r could not be looked for: %s", self.group_id, error)
+            log.debug("kafwire: the topics of group %r could not be looked up: %s", self.group_id, error)
 
     async def _match(self, pattern: TopicPattern) -> None:
         found = await pattern.matching()
@@ -313,7 +313,7 @@ class GroupMembership:
         return self.metadata() if self._driver is None else self._driver.known_as
 
     def _end(self, partitions: Iterable[TopicPartition], *, is_lost: bool = False) -> None:
-        """End the ownership of those of these partitions that are still owned, then drop them.
+        """Drop these partitions; first end the ownership of those that are still owned.
 
         No transaction commits them any more. A partition with records in hand is revoked late: its window is over, or
         `on_revocation` is "discard".
@@ -573,7 +573,7 @@ class GroupMembership:
     async def _run_out(self, limit_ms: int) -> None:
         text = (
             f"this member has left group {self.group_id!r}, as nothing was taken from the consumer for "
-            f"max_poll_interval_ms ({limit_ms}); the next call joins again. What was in hand is not committed"
+            f"max_poll_interval_ms ({limit_ms}); the next call joins again. Records in hand are not committed"
         )
         async with self._changing:
             if self._is_closed or not self._is_joined:

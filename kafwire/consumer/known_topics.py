@@ -79,7 +79,7 @@ class KnownTopics:
             self._sights[info.name] = _Sight(info.topic_id, len(info.partitions), lacked_ms)
 
     def keep(self, topics: Iterable[str]) -> None:
-        """Forget all others: the consumer does not read them any more."""
+        """Forget all other topics: the consumer does not read them any more."""
         kept = set(topics)
         self._sights = {name: sight for name, sight in self._sights.items() if name in kept}
 

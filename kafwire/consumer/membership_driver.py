@@ -59,7 +59,7 @@ class AssignedPartitions(Protocol):
         """Drop these partitions, which other members own."""
 
     def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:
-        """Lose the partitions of recreated topics among these, whose metadata changed; return those to take again."""
+        """Lose the partitions of those `topics` that were recreated; return the partitions to take again."""
 
     def fail(self, error: KafkaError) -> None:
         """Handle the end of the membership."""
@@ -278,7 +278,7 @@ class MembershipDriver:
         self._do(self.membership.named(self._engine.now_ms()))
 
     def known(self, topics: Iterable[str]) -> Topics:
-        """Return the racks of each partition's replicas, for those of these topics that exist."""
+        """Return the racks of each partition's replicas, for those `topics` that exist."""
         metadata = self._cluster.metadata
         found: dict[str, list[frozenset[str]]] = {}
         for name in topics:

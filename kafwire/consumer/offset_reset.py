@@ -204,7 +204,7 @@ class OffsetReset:
         return found, failed
 
     def look_up_late(self, failed: Mapping[FetchCursor, KafkaError], place: Target) -> None:
-        """Look up that place for cursors that failed, while the others are read, and name them in a warning."""
+        """Look up `place` for cursors that failed, while the others are read, and name them in a warning."""
         for cursor in failed:
             if self._fetcher.numbered(cursor.number) is cursor:
                 self.look_up(cursor, place)
@@ -217,7 +217,7 @@ class OffsetReset:
         on_found: Callable[[FetchCursor, int], object],
         ask: Callable[[dict[Partition, Place], Callable[[Partition, int], object]], Awaitable[Failed]] | None = None,
     ) -> dict[FetchCursor, KafkaError]:
-        """Look up each cursor's offset at that place (the end, if no record is as young); return the errors.
+        """Look up each cursor's offset at `place` (the end, if no record is as young); return the errors.
 
         `on_found` gets each offset as soon as it is known.
         """

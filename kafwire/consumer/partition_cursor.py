@@ -150,7 +150,7 @@ class FetchCursor:
         self.failing_since_ms = None
 
     def advance(self, next_offset: int, epoch: int) -> None:
-        """Move behind batches that arrived: up to `next_offset`, the last one of leader epoch `epoch`."""
+        """Move past batches that arrived, to `next_offset`; the last batch has leader epoch `epoch`."""
         self.position = next_offset
         self.last_epoch = epoch
         self.returns = 0

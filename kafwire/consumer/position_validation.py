@@ -124,7 +124,7 @@ class PositionValidation:
         ):
             self._fetcher.brokers.move([cursor])
         elif (place := place_of(position, start, end)) is Place.WITHIN:
-            log.warning("%s; there is such an offset: reading goes on there", why)
+            log.warning("%s; the log has that offset: reading continues there", why)
             cursor.last_epoch = -1
             cursor.failing_since_ms = None
             self._fetcher.brokers.move([cursor])

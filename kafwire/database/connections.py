@@ -32,7 +32,7 @@ class Cursor(Protocol):
         """Return the remaining rows."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the cursor."""
 
 
 class Connection(Protocol):
@@ -48,7 +48,7 @@ class Connection(Protocol):
         """Roll the open transaction back, if there is one."""
 
     def close(self) -> Any:
-        """Close it."""
+        """Close the connection."""
 
 
 def driver_of(connection: object) -> str:

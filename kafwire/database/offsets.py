@@ -380,8 +380,8 @@ class DatabaseOffsets:
         again = "" if stored.generation > refused.generation else ". To read records again, store them with rewind=True"
         return OffsetsFencedError(
             f"group {self._group!r}, {where.topic}-{where.partition}: offset {stored.next_offset} was stored under "
-            f"generation {stored.generation} already, so what was read from {first} to {refused.next_offset} under "
-            f"generation {refused.generation} is not stored: another reader has this partition. Roll back, and stop "
+            f"generation {stored.generation} already, so the records from {first} to {refused.next_offset} read under "
+            f"generation {refused.generation} are not stored: another reader has this partition. Roll back, and stop "
             f"reading it{again}",
             topic=where.topic,
             partition=where.partition,

@@ -206,7 +206,7 @@ class Relay:
             self._table.set_aside(ids, progress.letter)
 
     def _set_aside(self, row: OutboxRow, refusal: Refusal) -> None:
-        """Make a refused row, the first one left, a dead letter. Raise its error if there is no destination."""
+        """Make a refused row, the first remaining row, a dead letter. Raise its error if there is no destination."""
         self._suspects.forget()
         topic = (self._topics or {}).get(row.topic, row.topic)
         table, letters = self._letters

@@ -1,4 +1,4 @@
-"""Checks that SQLite uses the ids of a table only once. Pure, apart from the queries that it is given."""
+"""Checks that SQLite uses the ids of a table only once. Pure, apart from the caller's queries."""
 
 from __future__ import annotations
 

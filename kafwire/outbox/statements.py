@@ -43,7 +43,7 @@ def statements(kind: Kind, table: str, *, keeps: bool) -> Statements:
     if kind == "other":
         raise ConfigError(
             "an outbox needs PostgreSQL (psycopg, psycopg2) or SQLite (sqlite3), but this connection has another "
-            'driver; give database="postgresql" or "sqlite" if it is one of these'
+            'driver; give database="postgresql" or "sqlite" if it leads to one of these'
         )
     check_name(table)
     is_sqlite = kind == "sqlite"

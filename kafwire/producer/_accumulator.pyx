@@ -66,7 +66,7 @@ cdef class Accumulator(Queues):
     # ---- one record
 
     def append(self, str topic_name, value, key, headers, timestamp_ms, partition):
-        """Encode one record and return its Delivery;
+        """Encode one record and return its Delivery.
 
         None if the topic is unknown or there is no room (`Budget.wait`).
         """
@@ -145,9 +145,9 @@ cdef class Accumulator(Queues):
             give_back(&record.key)
 
     cdef inline int measure(self, _Record *record, Topic topic, bytes header_bytes, timestamp_ms) except -1:
-        """Set the record's headers, timestamp and size bound;
+        """Set the record's headers, timestamp and size bound.
 
-        raise RecordTooLargeError if it exceeds `max_request_size`.
+        Raise RecordTooLargeError if it exceeds `max_request_size`.
         """
         record.headers = NULL
         record.headers_size = 0
@@ -193,7 +193,7 @@ cdef class Accumulator(Queues):
         )
 
     cdef Delivery add(self, Topic topic, int64_t chosen, _Record *record):
-        """Append to the partition's open batch, or to a new one;
+        """Append to the partition's open batch, or to a new one.
 
         None if there is no room or the topic was recreated.
         """
@@ -318,9 +318,9 @@ cdef class Accumulator(Queues):
     # ---- many rows
 
     def split_rows(self, topic, Rows rows, int64_t first_row):
-        """List the arguments for `plan_rows`:
+        """List the arguments for `plan_rows`: (topic, row numbers) each.
 
-        [(topic, row numbers)]; without `topic`, the rows' topic column decides.
+        Without `topic`, the rows' topic column decides.
         """
         return by_topic(rows, first_row) if topic is None else [(topic, None)]
 

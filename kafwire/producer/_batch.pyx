@@ -38,9 +38,9 @@ cdef object problem_of(function, str what):
 
 
 cdef int raise_problem(problem) except -1:
-    """Raise it on the main thread, else log it:
+    """Raise a problem on the main thread, else log it.
 
-    raised on the engine, it would leave other batches without an outcome.
+    An exception on the engine would leave other batches without an outcome.
     """
     if problem is None:
         return 0
@@ -113,7 +113,7 @@ cdef class Budget:
         return 0
 
     def report_overlooked(self):
-        """Log what was counted since the last line."""
+        """Log the number of failed records since the last log line."""
         cdef int64_t count = self.overlooked
         if count == 0:
             return
@@ -286,9 +286,9 @@ cdef class ProducerBatch:
             self.charged = self.wire.size
 
     def payload(self):
-        """Return the sealed batch as a shared Buffer;
+        """Return the sealed batch as a shared Buffer.
 
-        raise `KafkaError` if the batch is open, or done and its bytes freed.
+        Raise `KafkaError` if the batch is open, or done and its bytes freed.
         """
         if self.wire is NULL:
             raise KafkaError("the batch has no bytes: it is still open, or already done")
@@ -296,14 +296,14 @@ cdef class ProducerBatch:
         return Buffer.steal(self.wire)
 
     def succeed(self, int64_t base_offset, int64_t log_append_ms):
-        """Complete it: the broker appended it at `base_offset` (-1: the response does not say)."""
+        """Complete the batch: the broker appended it at `base_offset` (-1: the response does not say)."""
         if not self.done:
             self.base_offset = base_offset
             self.log_append_ms = log_append_ms
             self.finish()
 
     def fail(self, error not None):
-        """Complete it with `error`, which says whether it was not delivered or the outcome is unknown."""
+        """Complete the batch with `error`: it was not delivered, or the outcome is unknown."""
         if not self.done:
             self.error = error
             self.finish()
@@ -338,9 +338,9 @@ cdef class ProducerBatch:
         return raise_problem(problem)
 
     cdef void mark_done(self) noexcept:
-        """Mark it done, and the batch it was split from if this was the last part;
+        """Mark the batch done, and the batch it was split from if this was the last part.
 
-        wake threads that wait for either.
+        Wake threads that wait for either.
         """
         cdef ProducerBatch batch = self
         while True:
@@ -368,7 +368,7 @@ cdef class ProducerBatch:
         self.wire = NULL
 
     cdef void pass_charge(self) noexcept:
-        """Free its memory once the user's callbacks ran: its own, or those of the batch it was split from."""
+        """Free the batch's memory once the user's callbacks ran: its own, or those of the batch it was split from."""
         cdef ProducerBatch batch = self
         cdef size_t charged = self.charged
         self.charged = 0
@@ -380,7 +380,7 @@ cdef class ProducerBatch:
         self.budget.release(charged)
 
     cdef int divide(self, list parts) except -1:
-        """Continue its records in `parts` of (index of the first record, batch): it is done when all parts are."""
+        """Continue the records in `parts` of (index of the first record, batch): the batch is done when they are."""
         cdef ProducerBatch part
         for _, part in parts:
             part.whole = self
@@ -409,12 +409,12 @@ cdef class ProducerBatch:
         return batch
 
     cdef bint is_observed(self) noexcept:
-        """True if its end must notify more than the thread in its `direct_wait`: then the engine completes it."""
+        """True if the batch's end must notify more than the thread in `direct_wait`: then the engine completes it."""
         return (self.locks is not None or self.callbacks is not None or self.user_callbacks is not None
                 or self.budget.waiting > 0)
 
     def add_done_callback(self, callback):
-        """Call `callback()` on the engine once it is done; at once if it is."""
+        """Call `callback()` on the engine once the batch is done; at once if it is."""
         cdef list alone = [callback]  # made first: an allocation may let other threads run
         if self.done:
             callback()
@@ -424,9 +424,9 @@ cdef class ProducerBatch:
             self.callbacks.append(callback)
 
     cdef int add_user_callback(self, function) except -1:
-        """Call `function()` on the callback thread, after callbacks that are due;
+        """Call `function()` on the callback thread, after callbacks that are due.
 
-        at once if it is done and none is due.
+        Call it at once if the batch is done and no callback is due.
         """
         cdef Budget budget = self.budget
         cdef UserCallbacks alone = UserCallbacks.__new__(UserCallbacks)  # first: an allocation may run any Python code
@@ -451,7 +451,7 @@ cdef class ProducerBatch:
         delivery.batch.add_done_callback(self.end_following)
 
     def end_following(self):
-        """Complete it: the batch that it follows is done."""
+        """Complete this batch: the batch that it follows is done."""
         if not self.done:
             self.finish()
 
@@ -474,7 +474,7 @@ cdef class ProducerBatch:
                 )
 
     def await_done(self, timeout):
-        """Block until it is done, at most `timeout` seconds (None: no limit): True if it is, else None."""
+        """Block until the batch is done, at most `timeout` seconds (None: no limit): True if it is, else None."""
         cdef double began
         cdef DirectWait direct_wait = self.direct_wait  # keeps it alive: the batch drops its reference when it is done
         left = timeout

@@ -57,7 +57,7 @@ cdef class ResponseWaiters(ResponseFilter):
         kw_waiters_free(self.waiters)
 
     cdef void tell(self) noexcept:
-        """Make the engine look at responses it has not heard of."""
+        """Make the engine check for responses that were not reported to it."""
         self.notifier.notifier.tell(&self.notifier.notifier)
 
 

@@ -187,7 +187,7 @@ class DirectSends:
 
     @staticmethod
     def _is_owed(batch: ProducerBatch) -> bool:
-        """True if the engine waits for its response although the batch is done: it was purged."""
+        """True if the engine waits for the response to a batch that is done, because it was purged."""
         return batch in batch.queue.sequencer.in_flight
 
     def stop(self) -> None:

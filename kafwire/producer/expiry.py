@@ -42,7 +42,7 @@ class Expiry:
                 self._drop(fresh.popleft(), self._problem(where))
 
     def _refuse_topics(self) -> None:
-        """Fail the batches of topics without a leader for which metadata report an error that no retry mends."""
+        """Fail the batches of topics without a leader for which metadata report a permanent error."""
         for where, queue in list(self._batches.waiting.items()):
             code = self._cluster.metadata.errors.get(where[0], 0)
             error = broker_error(code, f"topic {where[0]!r}", api="Metadata", topic=where[0])

@@ -213,7 +213,7 @@ class Doubts:
     async def _first_place(
         self, queue: PartitionQueue, connection: BrokerConnection, batches: list[ProducerBatch]
     ) -> int:
-        """Return an offset that none of the batches lies before, by the earliest of their latest timestamps."""
+        """Return an offset at or before all of the batches, by the earliest of their latest timestamps."""
         end = await self._offset(queue, connection, LATEST, CONSUMER)  # first: records committed later lie behind it
         latest = min(struct.unpack_from(">q", batch.payload(), MAX_TIMESTAMP_AT)[0] for batch in batches)
         offset = await self._offset(queue, connection, Time(max(0, latest)), CONSUMER)

@@ -83,7 +83,7 @@ class LogSearch(Generic[K]):
                 batch
             )
             if crc32c_of(batch[CRC_FROM:]) != crc:
-                raise ProtocolError("a batch's checksum is wrong", api="FetchResponse")
+                raise ProtocolError(f"the checksum of the batch at offset {base} is wrong", api="FetchResponse")
             last = base + delta
             if last >= self.position and (producer_id, epoch) in self._senders:
                 appended = max_timestamp if attributes & LOG_APPEND else -1

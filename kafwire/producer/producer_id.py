@@ -64,7 +64,7 @@ class ProducerId:
 
 
 def is_final(error: BaseException) -> TypeGuard[KafkaError]:
-    """True if no retry mends the error. An UNKNOWN_SERVER_ERROR may pass."""
+    """True if the error is permanent. An UNKNOWN_SERVER_ERROR may pass."""
     if isinstance(error, BrokerError):
         return not error.retriable and error.code != ErrorCode.UNKNOWN_SERVER_ERROR
     return isinstance(error, ProtocolError | AuthenticationError)

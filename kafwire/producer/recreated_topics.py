@@ -64,12 +64,12 @@ class RecreatedTopics:
             topics.append(topic)
 
     def next_sequencer(self, where: Where) -> Sequencer[ProducerBatch] | None:
-        """Return the sequencer for a partition of the new topic; None: it was never sent to."""
+        """Return the sequencer for a partition of the new topic; None: no batch was ever sent to the old partition."""
         sequencer = self._sequencers.pop(where, None)
         return None if sequencer is None else sequencer.anew()
 
     def move_over(self) -> Iterator[PartitionQueue]:
-        """Move the batches of old topics to the new ones when that is possible; yield the queues that got some."""
+        """Move the batches of old topics to the new ones when that is possible; yield the queues that got batches."""
         for name, topics in list(self._retired.items()):
             queues = [queue for topic in topics for queue in topic.queues]
             if any(queue.sequencer is not None and queue.sequencer.in_flight for queue in queues):

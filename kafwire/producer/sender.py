@@ -288,7 +288,7 @@ class Sender:
             self._turns.run("identity", self._producer_id.move_on(waiting), self._on_no_identity)
 
     def _on_no_identity(self, error: BaseException) -> None:
-        """Fail waiting batches if no retry mends the lack of a producer id. Later records try again."""
+        """Fail waiting batches if a permanent error prevents a producer id. Later records try again."""
         if not is_final(error):
             return
         self._enlist_all()

@@ -54,7 +54,7 @@ FOREIGN_ID = frozenset(
 # Not a broker's codes: the response was lost, or the batch never left this process.
 LOST = -2
 NOT_SENT = -3
-# Errors that no retry mends mean that nothing was stored, except UNKNOWN_SERVER_ERROR. The codes below mean the same,
+# Permanent errors mean that nothing was stored, except UNKNOWN_SERVER_ERROR. The codes below mean the same,
 # but may be mended; the two of an unknown topic, because a log with the batch would be gone with the topic. All other
 # codes may come after the leader has stored the batch.
 REFUSED = (
@@ -146,7 +146,7 @@ class Sequencer(Generic[B]):
     """The sequence numbers of one partition.
 
     Without `idempotent`, batches stay unnumbered, and a retry comes after its followers. `may_move`: the partition may
-    move to another epoch or producer id to mend its sequence.
+    move to another epoch or producer id to repair its sequence.
     """
 
     def __init__(self, *, idempotent: bool, limit: int, may_move: bool = True) -> None:
@@ -183,7 +183,7 @@ class Sequencer(Generic[B]):
 
     @property
     def needs_id(self) -> bool:
-        """True if the epoch that it wants must be of another producer id."""
+        """True if the wanted epoch must belong to another producer id."""
         return self._needs_id
 
     @property

@@ -340,7 +340,7 @@ class Transactions:
             self._logic.check_open("send")
         except TransactionError as error:
             return error.with_traceback(None)
-        return TransactionStateError(f"the transaction of transactional_id {self._id!r} has just ended: send again")
+        return TransactionStateError(f"the transaction of transactional_id {self._id!r} has just begun: send again")
 
     def _check_fatal(self) -> None:
         if self.state is State.FATAL_ERROR and self._logic.error is not None:

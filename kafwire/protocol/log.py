@@ -126,5 +126,7 @@ def _decode(data: "BytesLike", position: int, max_decompressed: int) -> RecordBa
         message = re.sub(r" \(byte \d+\)", "", error.message)
         raise ProtocolError(message, offset=position + (error.offset or 0)) from None
     if len(found) != 1:
-        raise ProtocolError("a batch whose length does not hold it", offset=position)
+        raise ProtocolError(
+            "the batch does not end where its length says: this is not a log, or it is damaged", offset=position
+        )
     return found[0]

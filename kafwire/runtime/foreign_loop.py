@@ -24,7 +24,7 @@ class ForeignLoop:
         self._is_over = False
 
     def run(self, function: Callable[[], Awaitable[Any]]) -> asyncio.Future[tuple[Any, BaseException | None]]:
-        """Await `function()` there; return (its result, its error). The future is for the running loop.
+        """Await `function()` in that loop; return (its result, its error). The future is for the running loop.
 
         Cancelling the future cancels the coroutine. Raises `RuntimeError` if no thread can be started any more.
         """

@@ -30,7 +30,7 @@ def at_child_exit(function: Callable[[], object]) -> None:
 
 
 def quiet_daemon_threads(error: type[Exception]) -> None:
-    """Suppress the traceback of a daemon thread that ends with such an error, caused by the interpreter's end."""
+    """Suppress the traceback of a daemon thread that ends with an `error`, caused by the interpreter's end."""
     hook = threading.excepthook
 
     def quiet(args: threading.ExceptHookArgs) -> None:

@@ -92,7 +92,7 @@ PROBLEMS = {
 
 
 class UnusableSettings(Exception):
-    """`part` is one of PROBLEMS, `reason` is how OpenSSL puts it."""
+    """`part` is one of PROBLEMS, `reason` is OpenSSL's text."""
 
     part = reason = ""
 
@@ -104,7 +104,7 @@ class UnusableSettings(Exception):
 
 cdef const kw_openssl *bind() except NULL:
     cdef const char *why = b""
-    # Its extension brings libssl into the process, where that is a shared library.
+    # The extension of the module ssl loads libssl into the process, if libssl is a shared library.
     ssl = import_module("ssl")
     cdef const kw_openssl *openssl = kw_openssl_bind(ssl.OPENSSL_VERSION_INFO[0], &why)
     if openssl is NULL:
@@ -113,15 +113,15 @@ cdef const kw_openssl *bind() except NULL:
 
 
 def library():
-    """The version of the OpenSSL that is used, as it says it.
+    """Return the version text of the OpenSSL in use.
 
-    Raises LookupError where there is none to use, with why.
+    Raises LookupError, with the reason, if there is none to use.
     """
     return (<bytes> bind().OpenSSL_version(0)).decode()
 
 
 def read_pkcs12(bytes data not None, bytes password not None):
-    """(private key, certificates), both as PEM; the client's own certificate is first. Raises `UnusableSettings`."""
+    """Return (private key, certificates) as PEM, the client's own certificate first. Raises `UnusableSettings`."""
     cdef const kw_openssl *openssl = bind()
     cdef char reason[KW_REASON_SIZE]
     cdef char *key
@@ -175,11 +175,11 @@ cdef list unusable(const kw_openssl *openssl, str part, const kw_pem_objects *ob
 @cython.final
 @cython.auto_pickle(False)
 cdef class Context:
-    """What all connections of one configuration share: keys, trust, and the sessions that can be resumed.
+    """The shared state of all connections of one configuration: keys, trust, and the sessions that can be resumed.
 
-    Texts are PEM, one object each, or a tuple of them; None: there is none, and for `trusted` the system's trust store.
+    Texts are PEM, one object each, or a tuple of them. None means none; for `trusted`, the system's trust store.
     `unreadable` has (part, index, reason) of objects that were left out. `versions` are 2 and 3 for TLS 1.2
-    and 1.3, lowest and highest. Raises `UnusableSettings`, LookupError where there is no OpenSSL to use.
+    and 1.3, lowest and highest. Raises `UnusableSettings`, or LookupError if there is no OpenSSL to use.
     """
 
     cdef kw_tls_context *context
@@ -205,7 +205,7 @@ cdef class Context:
         settings.kernel = kernel
         cdef const kw_openssl *openssl = bind()
         for part, texts in (("trusted", trusted), ("certificates", certificates), ("revoked", revoked)):
-            if texts is not None and not texts:  # nothing trusted must not become the system's trust store
+            if texts is not None and not texts:  # an empty tuple must not mean the system's trust store
                 raise UnusableSettings(part, "there is none")
         settings.trusted.each = settings.certificates.each = settings.revoked.each = NULL
         try:
@@ -228,12 +228,12 @@ cdef class Context:
         kw_tls_context_unref(self.context)
 
     def source(self, str host not None, bint is_address, int port):
-        """TLS to one server: its certificate has to be for `host`, a name or a numeric address."""
+        """Return the TLS to one server, whose certificate must be for `host`, a name or a numeric address."""
         return TlsSource(self, host.encode("ascii" if is_address else "idna"), is_address, port)
 
     @property
     def allows_kernel(self):
-        """True if the kernel may encrypt, where it can (kTLS)."""
+        """True if the kernel may encrypt, if it can (kTLS)."""
         return bool(kw_tls_allows_kernel(self.context))
 
     def take_common_name(self):
@@ -244,7 +244,7 @@ cdef class Context:
         return (<bytes> subject).decode("utf-8", "replace")
 
     def statistics(self):
-        """How many handshakes succeeded, how many of them resumed a session, and how many use the kernel's TLS."""
+        """Return the numbers of successful handshakes, of resumed sessions, and of connections with kernel TLS."""
         cdef kw_tls_statistics now
         kw_tls_get_statistics(self.context, &now)
         return {"handshakes": now.handshakes, "resumed": now.resumed, "kernel": now.kernel}

@@ -72,7 +72,7 @@ class AwsTokenProvider:
     """A token provider for clusters that accept IAM through OAUTHBEARER (Amazon MSK).
 
     Args:
-        region: the cluster's region; None: that of the session.
+        region: the cluster's region; None: the session's region.
         session: a `botocore.session.Session`; None: one with the defaults.
 
     Raises:

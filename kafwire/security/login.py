@@ -27,7 +27,7 @@ class LoginOptions(Protocol):
 
     @property
     def sasl_mechanism(self) -> str | None:
-        """One of `MECHANISMS`."""
+        """One of `MECHANISMS`; None: no SASL."""
 
     @property
     def sasl_username(self) -> str | None:

@@ -62,7 +62,7 @@ _NUMBERS = ("time-millis", "time-micros", "timestamp-nanos", "local-timestamp-na
 def chosen_fields(of: Type, names: Sequence[str], where: str) -> Type:
     """Return the record `of` with the fields `names` in their order. Raises `ConfigError`, which names `where`."""
     if of.kind != "record":
-        raise ConfigError(f"{where} is {of}, which has no fields to choose: name the column value")
+        raise ConfigError(f"{where} is of type {of}, which has no fields: choose the column value instead")
     fields = {field.name: field for field in of.fields}
     unknown = [name for name in names if name not in fields]
     if unknown:

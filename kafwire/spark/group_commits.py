@@ -23,7 +23,7 @@ class GroupCommits:
     """The offsets of one group, over separate connections."""
 
     def __init__(self, group: str, options: Mapping[str, Any]) -> None:
-        """Connect to nothing yet; `options` are those of a client."""
+        """Open no connection yet; `options` are a client's."""
         self._engine = default_engine()
         self._cluster = Cluster(self._engine, ClientConfig.build(options))
         self._group = group

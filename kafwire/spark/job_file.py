@@ -52,7 +52,7 @@ class Source:
 
     @property
     def is_topic(self) -> bool:
-        """True if kafwire reads it."""
+        """True if kafwire reads the source: a topic."""
         return self.format == _KAFKA
 
     @property
@@ -87,7 +87,7 @@ class Sink:
 
     @property
     def is_topic(self) -> bool:
-        """True if kafwire writes it."""
+        """True if kafwire writes the sink: a topic."""
         return self.format == _KAFKA
 
     @property
@@ -236,7 +236,7 @@ def _source(given: _Table, kafka: Mapping[str, str]) -> Source:
     chosen = [name for name in (*STRATEGIES, "table", "path") if name in given]
     if len(chosen) != 1:
         said = f"got {' and '.join(chosen)}" if chosen else "got none"
-        raise ConfigError(f"exactly one of {', '.join(STRATEGIES)}, table and path says what [source] reads; {said}")
+        raise ConfigError(f"[source] needs exactly one of {', '.join(STRATEGIES)}, table and path; {said}")
     (kind,) = chosen
     options = given.settings("options")
     if kind in STRATEGIES:
@@ -302,7 +302,7 @@ def _sink(given: _Table, kafka: Mapping[str, str], job_name: str) -> Sink:
     chosen = [name for name in ("topic", "table", "path") if name in given]
     if len(chosen) != 1:
         said = f"got {' and '.join(chosen)}" if chosen else "got none"
-        raise ConfigError(f"exactly one of topic, table and path says what [sink] writes; {said}")
+        raise ConfigError(f"[sink] needs exactly one of topic, table and path; {said}")
     (kind,) = chosen
     options = given.settings("options")
     mode = given.one_of("mode", _MODES)

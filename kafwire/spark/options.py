@@ -219,7 +219,7 @@ def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end:
     chosen = [name for name in STRATEGIES if name in own]
     if len(chosen) != 1:
         said = f"got {' and '.join(chosen)}" if chosen else "got none"
-        raise ConfigError(f"exactly one of the options {', '.join(STRATEGIES)} says what to read; {said}")
+        raise ConfigError(f"a read needs exactly one of the options {', '.join(STRATEGIES)}; {said}")
     low, high = positive(own, "minOffsetsPerTrigger"), positive(own, "maxOffsetsPerTrigger")
     if low is not None and high is not None and low > high:
         raise ConfigError(f"option minOffsetsPerTrigger={low} is above maxOffsetsPerTrigger={high}")

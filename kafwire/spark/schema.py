@@ -91,7 +91,7 @@ def value_fields(columns: Sequence[str] | None) -> list[str] | None:
         return None
     fields = [name.removeprefix("value.") for name in columns if name.startswith("value.")]
     if fields and "value" in columns:
-        raise ConfigError(f"the columns value and value.{fields[0]} are the same one: name one of them")
+        raise ConfigError(f"the columns value and value.{fields[0]} have the same data: name one of them")
     if len(set(fields)) < len(fields):
         raise ConfigError(f"the columns name a field of the value twice: {', '.join(fields)}")
     return fields or None
@@ -110,7 +110,7 @@ def check_columns(columns: Sequence[str]) -> None:
     if not columns:
         raise ConfigError(f"columns is empty: choose from {', '.join(known)}")
     if len(set(top)) < len(top):
-        raise ConfigError(f"the columns name one twice: {', '.join(top)}")
+        raise ConfigError(f"the columns name a column twice: {', '.join(top)}")
 
 
 def schema_of(columns: Sequence[str], decoded: Mapping[str, StructField] = _NO_COLUMNS) -> StructType:

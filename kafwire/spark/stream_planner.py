@@ -179,7 +179,7 @@ class StreamPlanner:
         return latest
 
     def _settled(self, known: Offsets) -> tuple[dict[str, Topic], Offsets]:
-        """Return topics and their latest offsets; repeats the lookup while they contradict `known`: stale ones do."""
+        """Return topics and their latest offsets; repeat the lookup while a (stale) response contradicts `known`."""
         attempts = self._options.attempts
         while True:
             topics = self._lookup.topics()

@@ -50,7 +50,7 @@ class TransactionalWriter:
     """The common part of the writers of batches and streams."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str]) -> None:
-        """Keep both; the sink is taken over when Spark pickles the writer for the tasks."""
+        """Keep the arguments only: the sink is taken over when Spark pickles the writer for the tasks."""
         self.options = options
         self.columns = list(columns)
         self.plan: Plan | None = None
@@ -100,7 +100,7 @@ class AtomicWriter(TransactionalWriter, DataSourceArrowWriter):
     """Writes a batch: all rows become visible together, or none does."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str]) -> None:
-        """Name the write: no other write shares its decision."""
+        """Give the write a unique name, so that no other write shares its decision."""
         super().__init__(options, columns)
         self.query = f"{RUN}{uuid.uuid4().hex}"
         self.run = self.query.removeprefix(RUN)[:12]

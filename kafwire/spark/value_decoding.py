@@ -107,7 +107,7 @@ def decoding_of(options: ReadOptions, schema: StructType | None = None) -> Value
             raise ConfigError(f"column value.{fields[0]} needs valueFormat=avro or valueFormat=json")
         return None
     if options.value.keeps_bad and chosen is not None and BAD_RECORD not in chosen:
-        raise ConfigError(f"option badRecords=deadLetter needs the column {BAD_RECORD}: name it, too")
+        raise ConfigError(f"option badRecords=deadLetter needs the column {BAD_RECORD}: choose that column too")
     if chosen is not None and not {"value", BAD_RECORD} & set(chosen):
         return None
     declared = schema["value"] if schema is not None and "value" in schema.names else None

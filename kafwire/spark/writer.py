@@ -41,7 +41,7 @@ class AcknowledgedRows:
     """Writes the columns `columns` of a DataFrame with the producer that `options` describe."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str]) -> None:
-        """Keep both; the producer is made in the worker."""
+        """Keep the arguments only: the worker makes the producer."""
         self.options = options
         self.columns = list(columns)
 
@@ -101,7 +101,7 @@ class KafwireStreamWriter(AcknowledgedRows, DataSourceStreamArrowWriter):
 
 def _log_failure(messages: Sequence[WriterCommitMessage | None]) -> None:
     log.warning(
-        "the write failed; %s stay in Kafka, besides what failed tasks wrote, and a retry writes them again",
+        "the write failed; %s stay in Kafka, as do records that failed tasks wrote: a retry writes all of them again",
         _summary(messages),
     )
 

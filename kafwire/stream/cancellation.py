@@ -1,4 +1,4 @@
-"""Tells the cancellation of a task from that of something it awaited."""
+"""Distinguishes the cancellation of a task from the cancellation of an awaitable in it."""
 
 from __future__ import annotations
 

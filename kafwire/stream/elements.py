@@ -146,12 +146,12 @@ class Element:
         self.is_failed = False  # skipped, or written to another topic
 
     def age_s(self, now: float) -> float:
-        """Return how many seconds its current call has run. From any thread."""
+        """Return how many seconds the element's current call has run. From any thread."""
         return now - self.since
 
     @property
     def step(self) -> str:
-        """The step that it is in once a worker has it. From any thread."""
+        """The element's current step, once a worker has the element. From any thread."""
         if self.output is not None:
             return "sink"
         return str(self.owner.handler_name if self.run is None else self.run.step)
@@ -168,7 +168,7 @@ class Element:
             self.owner.on_finished(self, succeeded=not self.is_failed)
 
     def abandon(self) -> None:
-        """Abandon it without completing its offsets: the next reader processes it."""
+        """Abandon the element without completing its offsets: the next reader processes them."""
         if not self.is_done:
             self.is_done = True
             self.pending = -1

@@ -45,7 +45,7 @@ class NotNow(KafkaError):
     """
 
     def __init__(self, seconds: float = 1.0, reason: str = "") -> None:
-        """Make it; `reason` is only for the log. Raises `ConfigError` unless `seconds` is a number of 0 or more."""
+        """`reason` is only for the log. Raises `ConfigError` unless `seconds` is a number of 0 or more."""
         if not is_seconds(seconds):
             raise ConfigError(f"NotNow({seconds!r}): it must be a number of seconds, 0 or more")
         super().__init__(reason or f"not now: retry in {seconds:g} s")

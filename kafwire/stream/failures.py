@@ -60,7 +60,7 @@ class Failures:
         self._is_committed = is_committed
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch, rounded up: a record due at one of them is due then."""
+        """Milliseconds since the epoch, rounded up, so that a record's due time in milliseconds is reached."""
         return -(-self._clock.time_ns() // 1_000_000)
 
     async def handle(

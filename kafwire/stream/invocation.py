@@ -31,7 +31,7 @@ class Invocation(Protocol):
     """Calls a handler."""
 
     async def call(self, value: Any) -> Any:
-        """Call it once. Raises its error, or `HandlerTimeoutError`."""
+        """Call the handler once. Raises its error, or `HandlerTimeoutError`."""
 
     async def settle(self) -> None:
         """Return when no cancelled call is running: the same value may be handled again."""
@@ -50,18 +50,18 @@ def invocation(step: ForEach) -> Invocation:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """True if its calls are awaited: an async function, a partial of one, or an object with an async `__call__`."""
+    """True if a call is awaited: of an async function, a partial of one, or an object with an async `__call__`."""
     return any(map(inspect.iscoroutinefunction, _behind(function)))
 
 
 def is_generator(function: Callable[..., Any]) -> bool:
-    """True if its calls run nothing until a caller iterates over the result; for the same kinds as `is_async`."""
+    """True if a call runs nothing until a caller iterates over the result; for the same kinds as `is_async`."""
     kinds = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
     return any(kind(one) for kind in kinds for one in _behind(function))
 
 
 def is_async_generator(function: Callable[..., Any]) -> bool:
-    """True if only the event loop could iterate over its results; for the same kinds as `is_async`."""
+    """True if only an event loop could iterate over a call's result; for the same kinds as `is_async`."""
     return any(map(inspect.isasyncgenfunction, _behind(function)))
 
 

@@ -314,7 +314,7 @@ class MemoryPartition:
             self._listener()
 
     def wake(self) -> None:
-        """Make the iterator check for news."""
+        """Make the iterator check for changes."""
         if self._changed is not None:
             self._changed.set()
 

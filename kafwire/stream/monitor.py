@@ -216,7 +216,7 @@ class StreamMonitor:
         return None if place is None else f"the stream is stuck: {place}, for {seconds:.0f} s so far"
 
     def _stuck(self, status: StreamStatus) -> tuple[str, float] | None:
-        """Return where the stream is stuck, and the seconds: at a gap, or in a call behind one that only waits."""
+        """Return where the stream is stuck, and the seconds: at a record, or in a call if all oldest records wait."""
         found = stuck(status, self.stuck_after_s)
         if found is not None or any(one.oldest is not None and not one.oldest.is_waiting for one in status.partitions):
             return found

@@ -110,7 +110,7 @@ class PartitionRun:
         self._stream.on_parked()
 
     async def settle(self) -> None:
-        """Wait until no element of it is in flight; return at once if the partition is lost."""
+        """Wait until no element of the partition is in flight; return at once if the partition is lost."""
         while self.in_flight and not self.partition.is_lost:
             await self._sleep(None)
 
@@ -168,7 +168,7 @@ class PartitionRun:
         self._stream.on_parked()
 
     def end_wait(self) -> None:
-        """Stop counting it."""
+        """Stop counting a value that waits for its next attempt."""
         self._postponed -= 1
 
     @property
@@ -321,7 +321,7 @@ class PartitionRun:
 
     @property
     def is_waiting(self) -> bool:
-        """True if it waits deliberately: for `NotNow`, a back-off, or until a record of a retry topic is due."""
+        """True if the partition waits deliberately: for `NotNow`, a back-off, or a retry topic's record to be due."""
         return self._pauses > 0 or self._waits > 0
 
     def place_of(self, offset: int) -> tuple[str, bool]:
@@ -342,7 +342,7 @@ class PartitionRun:
         return ("batch", True) if offset < self._seen else ("source", True)
 
     def has_no_more(self) -> bool:
-        """True if the source has ended it, even if some of its records are uncompleted."""
+        """True if the source has ended the partition, even if some of its records are uncompleted."""
         coming = self._coming
         if self._is_exhausted:
             return True

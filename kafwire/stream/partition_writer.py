@@ -145,7 +145,7 @@ class PartitionWriter:
             self._calls.clear()
 
     async def write_in_place(self, element: Element, error: Exception | None) -> None:
-        """Write it until the sink accepts it, or it finally fails; `error` is the first attempt's error."""
+        """Write a value until the sink accepts it, or it finally fails; `error` is the first attempt's error."""
         while True:
             if error is None:
                 try:
@@ -269,7 +269,7 @@ class PartitionWriter:
     # --- in order within a lane -------------------------------------------------------------------------------------
 
     def _take_turn(self, element: Element) -> bool:
-        """True if the element may be written now; if not, it is when the earlier ones of its lane are finished."""
+        """True if the element may be written now; if not, it is written after the earlier elements of its lane."""
         if element.write_lane is not None:
             return True
         element.write_lane = self._stream.write_lane_of(element)

@@ -144,7 +144,9 @@ class Pipeline:
             ConfigError: a number is below its minimum, or the pipeline has a `batch` or `for_each` already.
         """
         if not is_count(max_records) or not (max_seconds is None or is_seconds(max_seconds)):
-            raise ConfigError(f"batch({max_records!r}, {max_seconds!r}): give 1 record and 0 seconds at least")
+            raise ConfigError(
+                f"batch({max_records!r}, {max_seconds!r}): max_records must be 1 or more, max_seconds 0 or more"
+            )
         return self._with(Gather(max_records, max_seconds))
 
     def reduce(
@@ -265,7 +267,10 @@ class Pipeline:
         """
         is_valid = (every is None or is_count(every)) and (within is None or is_seconds(within))
         if not is_valid or (every is None and within is None):
-            raise ConfigError(f"commit(every={every!r}, within={within!r}): give 1 offset, or 0 seconds, at least")
+            raise ConfigError(
+                f"commit(every={every!r}, within={within!r}): every must be 1 or more, within 0 or more, and one must "
+                "be given"
+            )
         return replace(self, commit_every=every, commit_within=within)
 
     def retry(
@@ -354,8 +359,8 @@ class Pipeline:
             raise ConfigError(f"dead_letters({topic!r}): the topic must be a non-empty str")
         if not (max_in_a_row is None or is_count(max_in_a_row)) or not (max_ratio is None or is_ratio(max_ratio)):
             raise ConfigError(
-                f"dead_letters(max_in_a_row={max_in_a_row!r}, max_ratio={max_ratio!r}): give 1 or more, and "
-                "a ratio above 0 and up to 1"
+                f"dead_letters(max_in_a_row={max_in_a_row!r}, max_ratio={max_ratio!r}): give a whole number "
+                "of 1 or more, and a ratio above 0 and up to 1"
             )
         if not is_count(min_records) or not is_seconds(window_s) or not 0 < window_s < math.inf:
             raise ConfigError(
@@ -409,7 +414,7 @@ class Pipeline:
         hooks = {"assigned": assigned, "revoked": revoked, "aborted": aborted}
         wrong = [f"{name}={hook!r}" for name, hook in hooks.items() if not (hook is None or callable(hook))]
         if wrong or not any(hooks.values()):
-            raise ConfigError(f"on_partitions({', '.join(wrong)}): give at least one function")
+            raise ConfigError(f"on_partitions({', '.join(wrong)}): give functions, at least one")
         return replace(self, hooks=PartitionHooks(assigned, revoked, aborted))
 
     def limits(
@@ -431,7 +436,10 @@ class Pipeline:
             ConfigError: a number is below its minimum.
         """
         if not (is_count(max_in_flight) and is_count(max_uncommitted) and is_seconds(stop_timeout_s)):
-            raise ConfigError("limits: give numbers of 1 or more, and seconds of 0 or more")
+            raise ConfigError(
+                f"limits(max_in_flight={max_in_flight!r}, max_uncommitted={max_uncommitted!r}, "
+                f"stop_timeout_s={stop_timeout_s!r}): numbers must be 1 or more, seconds 0 or more"
+            )
         return replace(self, limit=Limits(max_in_flight, max_uncommitted, stop_timeout_s))
 
     # --- running ----------------------------------------------------------------------------------------------------

@@ -409,7 +409,7 @@ class StreamRun:
                 self.schedule.on_refused(completed, loop.time())
                 if is_cancelled():  # the stream ends, and makes its last commit
                     raise
-                log.warning("kafwire: a stream's commit was cancelled from within; it is retried")
+                log.warning("kafwire: a stream's commit was cancelled, but the stream was not; the commit is retried")
             except (AuthorizationError, ConfigError):
                 raise
             except KafkaError as error:

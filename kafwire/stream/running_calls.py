@@ -52,7 +52,7 @@ class Call:
         self._calls.running.pop(self, None)
 
     def age_s(self, now: float) -> float:
-        """Return how many seconds it has run. Progress is noticed when this is called. From any thread."""
+        """Return how many seconds the call has run. Progress is noticed when this is called. From any thread."""
         if self._progress is not None and (seen := self._progress()) != self._seen:
             self._seen, self._since = seen, now
         return now - self._since

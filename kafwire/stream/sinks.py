@@ -148,7 +148,7 @@ class FunctionSink:
 
 
 def _all(stored: list[Awaitable[object]]) -> Awaitable[object]:
-    """Return an awaitable for all of them; it raises the first error when all outcomes are known."""
+    """Return one awaitable for all `stored`; it raises the first error when all outcomes are known."""
 
     async def wait() -> None:
         error: Exception | None = None

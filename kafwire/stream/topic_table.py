@@ -196,7 +196,7 @@ class TopicTable:
                 elif loop.time() - reached_s >= patience_s:
                     raise KafkaTimeoutError(
                         f"the table has not read {where.topic}-{where.partition} to offset {end}: no record came after "
-                        f"offset {position} for {patience_s:g} s; see its consumer's warnings, or enter it later"
+                        f"offset {position} for {patience_s:g} s; see its consumer's warnings, or start the table later"
                     )
             self._changed.clear()
             with contextlib.suppress(TimeoutError):

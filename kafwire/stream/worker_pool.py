@@ -234,7 +234,7 @@ class WorkerPool:
             self._give_up(element)
 
     def _give_up(self, element: Element) -> None:
-        """Abandon it, and the elements waiting in its lane, which must not overtake it.
+        """Abandon an element, and the elements waiting in its lane, which must not overtake it.
 
         An element of a lost partition does not block the lane: elements of other assignments continue.
         """

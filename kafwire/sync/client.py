@@ -34,7 +34,7 @@ class Client(TokenCalls):
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
-        engine: the engine to run on; None: that of the process. A simulated world has its own.
+        engine: the engine to run on; None: the engine of this process. A simulated world has its own.
         options: fields of `kafwire.config.ClientConfig`, for example `request_timeout_ms=5000`.
 
     Raises:
@@ -71,7 +71,7 @@ class Client(TokenCalls):
 
         Args:
             options: option names of the Java client and librdkafka, with their values.
-            engine: the engine to run on; None: that of the process.
+            engine: the engine to run on; None: the engine of this process.
 
         Returns:
             The client.

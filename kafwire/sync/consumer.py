@@ -73,7 +73,7 @@ class Consumer:
         on_assigned: called with a list of `TopicPartition` that the group assigned, before their records come.
         on_revoked: called with the revoked partitions, once no records of them are in hand; commits still succeed.
         on_lost: called with partitions that other members own already.
-        engine: the engine to run on; None: that of the process. A simulated world has its own.
+        engine: the engine to run on; None: the engine of this process. A simulated world has its own.
         options: fields of `kafwire.config.ConsumerConfig`, for example `group_id="billing"`.
 
     Raises:
@@ -134,7 +134,7 @@ class Consumer:
         Args:
             options: option names of the Java client and librdkafka, with their values; and the arguments of
                 `Consumer`, such as `topics` and `on_revoked`.
-            engine: the engine to run on; None: that of the process.
+            engine: the engine to run on; None: the engine of this process.
 
         Returns:
             The consumer.

@@ -40,7 +40,7 @@ class Producer(RecordSender, ProducerNames):
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
-        engine: the engine to run on; None: that of the process. A simulated world has its own.
+        engine: the engine to run on; None: the engine of this process. A simulated world has its own.
         options: fields of `kafwire.config.ProducerConfig`, for example `compression_type="lz4"`.
 
     Raises:
@@ -93,7 +93,7 @@ class Producer(RecordSender, ProducerNames):
 
         Args:
             options: option names of the Java client and librdkafka, with their values.
-            engine: the engine to run on; None: that of the process.
+            engine: the engine to run on; None: the engine of this process.
 
         Returns:
             The producer.

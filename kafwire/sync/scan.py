@@ -69,7 +69,7 @@ def scan(
             their headers, without a check of their checksum.
         progress: True shows a progress bar on standard error if that is a terminal, "force" shows it always. This needs
             the package rich (`kafwire[progress]`).
-        engine: the engine to run on; None: that of the process. A simulated world has its own.
+        engine: the engine to run on; None: the engine of this process. A simulated world has its own.
         options: fields of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
 
     Returns:
@@ -295,7 +295,7 @@ class Split:
         """Start to read this part.
 
         Args:
-            engine: the engine to run on; None: that of the process.
+            engine: the engine to run on; None: the engine of this process.
 
         Returns:
             A new `Scan`.

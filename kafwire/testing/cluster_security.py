@@ -101,7 +101,7 @@ class ClusterSecurity:
         for listener in self.listeners:
             if listener.name == name:
                 return listener
-        raise KeyError(f"no listener {name!r}: {', '.join(listener.name for listener in self.listeners)}")
+        raise KeyError(f"no listener {name!r}; there are {', '.join(listener.name for listener in self.listeners)}")
 
     def bootstrap_of(self, listener: Security | str | None = None) -> str:
         """Return `host:port[,host:port]` of a listener, of the proxies before it if there are any.

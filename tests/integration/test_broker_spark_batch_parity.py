@@ -17,8 +17,8 @@ from tests.support.spark_batch_parity import LONGEST_S, READS, ROWS, WRITES
 ROOT = Path(__file__).parents[2]
 # Both refuse these; the text is kafwire's.
 REFUSED_READS = {
-    "no strategy": "exactly one of the options assign, subscribe, subscribePattern says what to read; got none",
-    "two strategies": "exactly one of the options assign, subscribe, subscribePattern says what to read; got assign",
+    "no strategy": "a read needs exactly one of the options assign, subscribe, subscribePattern; got none",
+    "two strategies": "a read needs exactly one of the options assign, subscribe, subscribePattern; got assign",
     "empty subscribe": "option subscribe=' , ' names no topic",
     "no topic": "no such topic: nowhere",
     "one of two missing": "no such topic: nowhere",

@@ -50,7 +50,7 @@ def test_a_zombie_stores_nothing(kafka: EmbeddedKafka, tmp_path: Path) -> None:
             offsets.store(database, next(newer.batches(timeout=10)))
             database.commit()
             assert read.next_offset > offsets.positions(database, ORDERS)[ORDERS[0]]
-            with pytest.raises(OffsetsFencedError, match="what was read from 0 to 30"):
+            with pytest.raises(OffsetsFencedError, match="the records from 0 to 30"):
                 offsets.store(database, read)
             database.rollback()
             offsets.store(database, next(newer.batches(timeout=10)))

@@ -144,10 +144,10 @@ def test_fields_and_columns_are_chosen(
     assert registry.paths == []  # nothing to decode
     for columns, said in (
         ("value.x", "schema 1 of .*-value has no field 'x': choose from carrier, delay, tail"),
-        ("value,value.delay", "the columns value and value.delay are the same one"),
+        ("value,value.delay", "the columns value and value.delay have the same data"),
         ("value.delay,value.delay", "name a field of the value twice"),
         ("values", "the source has no column 'values'"),
-        ("offset,offset", "the columns name one twice: offset, offset"),
+        ("offset,offset", "the columns name a column twice: offset, offset"),
         ("badRecord", "the source has no column 'badRecord'"),
     ):
         with pytest.raises(ConfigError, match=said):

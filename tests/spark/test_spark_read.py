@@ -191,7 +191,7 @@ def test_an_aborted_transaction_is_read_as_isolation_says(cluster: KafkaCluster,
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "exactly one of the options assign, subscribe, subscribePattern says what to read; got none"),
+        ({}, "a read needs exactly one of the options assign, subscribe, subscribePattern; got none"),
         ({"subscribe": "no-such-topic"}, "no such topic: no-such-topic; create it first, or correct the option"),
         ({"subscribePattern": "^no-such-topic$"}, "option subscribePattern='^no-such-topic$' matches none of"),
         ({"subscribe": "a", "startingOffsets": "latest"}, "option startingOffsets can't be latest"),

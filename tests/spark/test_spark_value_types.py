@@ -120,7 +120,7 @@ def test_fields_are_chosen_in_order() -> None:
     assert spark_type(chosen_fields(of, ["c", "a"], "it")).simpleString() == "struct<c:int,a:int>"
     with pytest.raises(ConfigError, match="schema 7 has no field 'x': choose from a, b, c"):
         chosen_fields(of, ["a", "x"], "schema 7")
-    with pytest.raises(ConfigError, match="it is string, which has no fields to choose"):
+    with pytest.raises(ConfigError, match="it is of type string, which has no fields"):
         chosen_fields(parse("string"), ["x"], "it")
 
 

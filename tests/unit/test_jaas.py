@@ -95,22 +95,25 @@ def test_values(written: str, meant: str) -> None:
         ("", "is empty"),
         ("  // nothing", "is empty"),
         ("= required;", "does not begin with a login module"),
-        (f"{PLAIN}", "after the login module comes one of required, "),
-        (f"{PLAIN} username={CANARY};", "after the login module comes one of required"),
+        (f"{PLAIN}", "the login module must be followed by one of required, "),
+        (f"{PLAIN} username={CANARY};", "the login module must be followed by one of required"),
         (f"{PLAIN} required username=a password={CANARY}", "does not end with a semicolon"),
         (f"{PLAIN} required password={CANARY}; {PLAIN} required;", "more than one entry"),
-        (f"{PLAIN} required password={CANARY} x;", "after the option 'password' comes no name=value"),
+        (f"{PLAIN} required password={CANARY} x;", "after the option 'password', name=value is expected"),
         *(
             (
                 f"{PLAIN} required password={value};",
-                "after the (flag|option 'password') comes no name=value, or a value",
+                "after the (flag|option 'password'), name=value is expected; values",
             )
             for value in (f"1{CANARY}", f"{CANARY}:x", f"{CANARY}@x", f"-{CANARY}", f".{CANARY}", f"{CANARY}\\", "\x85")
         ),
-        (f"{PLAIN} required password;", "after the flag comes no name=value"),
-        (f"{PLAIN} required password==;", "comes no name=value"),
-        (f"{PLAIN} required password={CANARY}=x;", "after the option 'password' comes no name=value"),
-        (f"{PLAIN} required password={CANARY} {CANARY} username=a;", "after the option 'password' comes no name=value"),
+        (f"{PLAIN} required password;", "after the flag, name=value is expected"),
+        (f"{PLAIN} required password==;", "name=value is expected"),
+        (f"{PLAIN} required password={CANARY}=x;", "after the option 'password', name=value is expected"),
+        (
+            f"{PLAIN} required password={CANARY} {CANARY} username=a;",
+            "after the option 'password', name=value is expected",
+        ),
         (f"{PLAIN} required password=a password={CANARY};", "has the option 'password' twice"),
         (f'{PLAIN} required password="{CANARY};', "a quote that is not closed on its line"),
         (f'{PLAIN} required password="{CANARY}\n";', "a quote that is not closed on its line"),

@@ -78,7 +78,7 @@ def test_a_delegation_token_shows_no_secret_and_is_not_pickled() -> None:
     token = kafwire.DelegationToken("id", kafwire.Secret("canary"), "User:a", "User:a", 0, 1, 2, ())
     assert "canary" not in f"{token} {token!r}"
     assert repr(type(token)) == "<class 'kafwire.DelegationToken'>"
-    with pytest.raises(TypeError, match="Secret is not pickled"):
+    with pytest.raises(TypeError, match="Secret cannot be pickled"):
         pickle.dumps(token)
 
 

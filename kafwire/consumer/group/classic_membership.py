@@ -417,7 +417,7 @@ class ClassicMembership:
         return self._fail(why_fatal(code, "staying in", self._options.group_id))
 
     def _unknown(self, code: int, member_id: str, generation: int, now: float) -> list[Action]:
-        """The coordinator does not know this member id, or this generation of it: the member's partitions are lost.
+        """Lose the partitions: the coordinator does not know this member id, or this generation of it.
 
         A parked JoinGroup of the same member id can only fail then. It may have made a later generation.
         """

@@ -64,7 +64,7 @@ class OffsetCommits:
         try:
             await self.commit(None, only=[cursor for cursor in cursors if cursor.ownership.is_owned])
         except KafkaError as error:
-            log.debug("kafwire: where reading begins is not committed: %s", error)
+            log.debug("kafwire: the start offset could not be committed: %s", error)
         finally:
             for cursor in cursors:
                 self._starting.pop(cursor, None)

@@ -116,7 +116,7 @@ class Hand:
     def next(self) -> tuple[TopicPartition, int] | None:
         """Return `rest`, or None if all records of the batch were delivered.
 
-        The next record may then lie beyond the end of the batch: behind the control batches that follow it.
+        The next record may then lie beyond the end of the batch: after the control batches that follow it.
         """
         return self.rest() if length_hint(self.records) else None
 
@@ -172,7 +172,7 @@ class Hand:
 
 
 def rests_of(batches: Iterable[Batch]) -> list[UnreadRemainder]:
-    """Return the rests to fetch again if none of these batches is delivered: the first of each partition."""
+    """Return the remainder of each partition to fetch again if none of these batches is delivered."""
     found: dict[TopicPartition, UnreadRemainder] = {}
     for batch in batches:
         if batch.topic is not None and batch.partition is not None:

@@ -1,6 +1,6 @@
 """`Ledger`: the one owner of each partition's processed offset.
 
-A record is *processed* once the user has read on behind it, completed it (`explicit=True`), or committed it. Readers
+A record is *processed* once the user has read on after it, completed it (`explicit=True`), or committed it. Readers
 write the first of these into the partition's place in the fetch queue, in C and without the GIL (`native/queue.c`:
 `position` follows the delivered records, `processed` the reader's next read). The ledger has the others, and combines
 them. Code that commits, revokes, or passes offsets to a transaction gets them here, and keeps no offset itself.
@@ -78,8 +78,7 @@ class Ledger:
         if rows and not self._has_warned:
             self._has_warned = True
             log.warning(
-                "commit() leaves out %d rows in hand, as another %s reads them: commit(batches) commits what this "
-                "one processed",
+                "commit() leaves out %d rows in hand, as another %s reads them: give commit() the batches to commit",
                 rows,
                 reader,
             )
@@ -87,7 +86,7 @@ class Ledger:
     # --- processed --------------------------------------------------------------------------------------------------
 
     def processed(self, cursor: FetchCursor) -> int:
-        """Return the offset behind the processed records of a partition; -1 without any."""
+        """Return the offset after the processed records of a partition; -1 without any."""
         # Read the queue before the progress: a batch that is delivered in between is not in `processed`.
         processed = self._queue.processed(cursor.number)
         progress = self._progress.get(cursor)

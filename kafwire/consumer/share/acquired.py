@@ -214,5 +214,5 @@ def count_final(batch: AckBatch) -> int:
 
 
 def _short(kinds: bytes) -> bytes:
-    """Shorten equal types to one."""
+    """Return one type for a list of equal types, as a request may name it."""
     return kinds[:1] if kinds.count(kinds[0]) == len(kinds) else kinds

@@ -35,6 +35,6 @@ class OpenBatches:
             if batch.base_offset <= record.offset < batch.next_offset:
                 return batch
         raise KafkaError(
-            f"{record.topic}-{record.partition}, offset {record.offset}: it is not in hand: it is acknowledged, "
-            "its lock is over, or another consumer has it"
+            f"{record.topic}-{record.partition}, offset {record.offset}: this consumer does not hold the record: it is "
+            "acknowledged, its lock expired, or another consumer has it"
         )

@@ -149,8 +149,8 @@ class ShareCore:
     def batch_of(self, fetched: FetchedRange) -> ShareBatch | None:
         """Decode a range in the calling thread; return None if it has no records to deliver.
 
-        Bytes that are no records are rejected, and raise `CorruptBatchError`. Records that were delivered more often
-        than `max_deliveries` are rejected, with a warning. A range whose lock expired belongs to other members by now.
+        Records that cannot be decoded are rejected, and raise `CorruptBatchError`. Records that were delivered more
+        often than `max_deliveries` are rejected, with a warning. A range whose lock expired belongs to other members.
         """
         acquired = fetched.acquired
         if self.is_over(acquired):

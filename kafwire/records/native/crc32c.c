@@ -129,10 +129,10 @@ __attribute__((target(KW_CRC_SSE42))) static uint32_t crc_sse42(uint32_t crc, co
 enum { JOIN_REDUCES_X = 33 };
 
 /* The vector way ("Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009, in registers
- * of 512 bits): what was read so far is a polynomial that may be moved d bits up and reduced a little at once, by
- * multiplying its 64-bit halves by x^(d + 32) and x^(d - 32), and added to what is read d bits later. Four registers go
- * on side by side; at the end they are folded into 128 bits, whose CRC is that of all. Products of reflected
- * polynomials lack a factor x: the constants have it. */
+ * of 512 bits): the bytes read so far are a polynomial. Multiplying its 64-bit halves by x^(d + 32) and x^(d - 32)
+ * moves it d bits up and reduces it a little; the product is added to the bytes read d bits later. Four registers
+ * advance side by side; at the end they are folded into 128 bits, whose CRC is the CRC of all bytes. Products of
+ * reflected polynomials lack a factor x: the constants have it. */
 #define KW_CRC_VECTOR __attribute__((target(KW_CRC_SSE42 ",avx512f,vpclmulqdq")))
 enum { STRIDE = 256, VECTOR_LEAST = 1024 };
 static uint64_t fold_stride[2], fold_512[2], fold_128[2];

@@ -1,4 +1,4 @@
-/* What the TLS context and the TLS streams share. */
+/* The parts shared by the TLS context and the TLS streams. */
 #ifndef KAFWIRE_CONTEXT_H
 #define KAFWIRE_CONTEXT_H
 

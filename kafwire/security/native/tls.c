@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A TLS record carries as much at most. Small slices are gathered into one. */
+/* The most bytes of a TLS record. Small slices are gathered into one record. */
 enum { RECORD = 16 << 10 };
 
 typedef struct tls_stream {
@@ -13,20 +13,20 @@ typedef struct tls_stream {
     kw_tls_context *context;
     SSL *ssl;
     kw_tls_session *session;
-    int by_host; /* the certificate has to be for a host's name */
-    int begun;  /* the socket is known to OpenSSL */
-    int failed; /* the error that ended it, told by the next call if bytes came before it */
-    int ended;  /* the peer closed */
+    int by_host; /* the certificate must be for a host's name */
+    int begun;  /* OpenSSL has the socket */
+    int failed; /* the error that ended the stream; the next call returns it if bytes came first */
+    int ended;  /* the peer closed the stream */
     int failed_verify;
     char problem[KW_REASON_SIZE - 160]; /* with the peer's certificate */
     uint8_t *gathered;
-    size_t interrupted; /* bytes of a record that the socket has taken in part */
+    size_t interrupted; /* bytes of a record of which the socket accepted a part */
 } tls_stream;
 
 static tls_stream *of(const kw_stream *stream) { return (tls_stream *)stream; }
 
-/* The library for one call on this stream. SSL_get_error reads the error queue of the thread, which all its connections
- * share: an error that another one left there must not end this one. Looking first costs a tenth of clearing. */
+/* Return the library for one call on this stream. SSL_get_error reads the error queue of the thread, which all
+ * connections share: an error of another connection must not end this one. Peeking costs a tenth of clearing. */
 static const kw_openssl *ready(const tls_stream *tls) {
     const kw_openssl *openssl = tls->context->openssl;
     if (openssl->ERR_peek_error()) openssl->ERR_clear_error();
@@ -34,9 +34,9 @@ static const kw_openssl *ready(const tls_stream *tls) {
     return openssl;
 }
 
-/* ---- what went wrong ---- */
+/* ---- errors ---- */
 
-/* What was printed, without line ends. */
+/* Read the printed text into `text`, with spaces for line ends. */
 static void take_text(const kw_openssl *openssl, BIO *bio, char *text, size_t size) {
     int got = size > 1 ? openssl->BIO_read(bio, text, (int)size - 1) : 0;
     text[got < 0 ? 0 : got] = 0;
@@ -107,7 +107,7 @@ static const char *alert_name(int alert) {
     return NULL;
 }
 
-/* The number for an operation that failed; fills `reason` where errno does not say it all. */
+/* Return the negative errno of a failed operation; fill `reason` if errno does not explain the failure. */
 static int explain(tls_stream *tls, int result, int in_handshake) {
     const kw_openssl *openssl = tls->context->openssl;
     int system = errno;
@@ -119,14 +119,14 @@ static int explain(tls_stream *tls, int result, int in_handshake) {
         return -EAGAIN;
     }
     unsigned long error = openssl->ERR_peek_error();
-    /* Each library of OpenSSL counts its reasons by itself. */
+    /* Each library of OpenSSL numbers its reasons separately. */
     int why = (error >> KW_LIBRARY_SHIFT & KW_LIBRARY_MASK) == KW_LIBRARY_SSL ? (int)(error & KW_REASON_MASK) : 0;
     if (kind == KW_ERROR_ZERO_RETURN || (kind == KW_ERROR_SSL && why == KW_REASON_UNEXPECTED_EOF) ||
         (kind == KW_ERROR_SYSCALL && !system)) {
         openssl->ERR_clear_error();
         if (in_handshake) snprintf(stream->reason, size, "the peer closed the connection during the TLS handshake");
-        /* Java's brokers are often killed before they can say so: what counts is whether a frame is cut. */
-        else if (kind != KW_ERROR_ZERO_RETURN) snprintf(stream->reason, size, " without the end that TLS has");
+        /* Java's brokers are often killed before they send a close_notify: only a truncated frame is an error. */
+        else if (kind != KW_ERROR_ZERO_RETURN) snprintf(stream->reason, size, " without a TLS close_notify");
         tls->ended = 1;
         return -EPIPE;
     }
@@ -209,9 +209,9 @@ static int tls_handshake(kw_stream *stream, int fd) {
     return 0;
 }
 
-/* Up to one record of what is left, without a copy if the next slice fills one by itself. One that was interrupted is
- * offered again as it was: with more behind it, OpenSSL would send the first bytes, and answer that it has sent none if
- * the socket does not take the others. */
+/* Return up to one record of the remaining bytes, without a copy if the next slice fills a record. An interrupted
+ * record is offered again unchanged: with more bytes after it, OpenSSL would send the first bytes, and report that it
+ * sent none if the socket does not accept the others. */
 static size_t next_record(tls_stream *tls, const struct iovec *slices, int count, size_t offset, const void **data) {
     size_t limit = tls->interrupted ? tls->interrupted : RECORD;
     if (count == 1 || slices->iov_len - offset >= limit) {
@@ -245,7 +245,7 @@ static ssize_t tls_send(kw_stream *stream, int fd, struct iovec *slices, int cou
         if (result != 1) {
             int waits = stream->wants_write;
             int error = explain(tls, result, 0);
-            stream->wants_write = waits; /* that is for receiving; who sends waits for that anyway */
+            stream->wants_write = waits; /* it belongs to receiving; a sender waits for that anyway */
             if (error == -EAGAIN)
                 tls->interrupted = size;
             else
@@ -304,7 +304,7 @@ static const kw_stream_operations TLS = {
     tls_handshake, tls_send, tls_receive, tls_has_more, tls_end, tls_free,
 };
 
-/* OpenSSL gives one reference away if this answers 1. */
+/* OpenSSL transfers one reference if this callback returns 1. */
 int kw_tls_keep_session(SSL *ssl, SSL_SESSION *session) {
     const kw_openssl *openssl = kw_openssl_bound();
     tls_stream *tls = openssl->SSL_get_ex_data(ssl, 0);

@@ -118,7 +118,7 @@ class Sink:
         self._decisions: dict[str, Decision] = {}
 
     async def plan(self, query: str | None = None) -> Plan:
-        """Take over before the tasks of a batch start: roll forward, then abort strays."""
+        """Take over before the tasks of a batch start: roll forward, then abort leftover transactions."""
         await self._take_over()
         await self._sweep()
         await self._remove_runs(query)
@@ -147,7 +147,10 @@ class Sink:
             await self._sweep()
         except KafkaError as error:
             log.warning(
-                "batch %d is committed; strays of the sink %s are left to the next: %s", batch, self.name, error
+                "batch %d is committed; leftover transactions of the sink %s stay open until the next batch: %s",
+                batch,
+                self.name,
+                error,
             )
 
     async def abort(self, query: str, batch: int, prepared: Sequence[Prepared]) -> bool:

@@ -190,7 +190,7 @@ def field_of(kind: Any, name: str, version: int) -> Field | None:
 
 
 def path(api: str, version: int) -> tuple[Level, ...]:
-    """Return the arrays of a version, from the outermost inwards."""
+    """Return the nested arrays of a response in a version, the outermost first."""
     kind = response_of(api)
     request: Any = protocol.MESSAGES[api + "Request"]
     for first in LEVELS.get(api, ()):

@@ -281,13 +281,13 @@ class Faults:
     def _make(self, action: Action, api: Apis, times: int | None, whose: Whose) -> Fault:
         names = apis_of(api)
         if times is not None and times < 1:
-            raise ValueError(f"times={times}: a fault is met at least once")
+            raise ValueError(f"times={times}: it must be 1 or more, or None")
         if whose.get("node") is not None:
             self._check_node(whose["node"])
         for name in names:
             for kind in (TOPIC, PARTITION):
                 if whose.get(kind) is not None and not answer_levels.has_kind(name, kind):
-                    raise ValueError(f"{name} is not about a {kind}")
+                    raise ValueError(f"{name} requests name no {kind}: leave {kind}= out")
         return Fault(action, names, times, **whose)
 
     def _check_node(self, node: int, *, allows_nobody: bool = False) -> None:

@@ -201,7 +201,7 @@ class SocketServer:
             self._serve_all()
         except Exception as error:  # noqa: BLE001 - `problems` reports it to the owner of the brokers
             self.problems.append(error)
-            _log.exception("the brokers end")
+            _log.exception("an error ended the brokers")
         finally:
             self._close_all()
 

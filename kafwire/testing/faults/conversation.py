@@ -58,13 +58,13 @@ class Stage(Protocol):
         """Return the decision for this request or connection; None: let it pass."""
 
     def give_back(self, decision: Decision) -> None:
-        """Note that the fault could not be played."""
+        """Note that the fault could not be applied."""
 
     def played(self, occasion: Occasion, fault: Fault, now: float) -> None:
         """Note that the fault took effect."""
 
     def spread(self, fault: Fault, broker: int, now: float) -> None:
-        """Play a fault of the whole broker."""
+        """Apply a fault to the whole broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class Conversation:
         return self._kept[3] if self._kept is not None else None
 
     def impose(self, fault: Fault, now: float, *, behind: bool = False) -> None:
-        """Play a fault on the connection at once: Reset, BlackHole or Throttle. The stage plays faults of the broker.
+        """Apply a Reset, BlackHole or Throttle to the connection at once. The stage applies faults of the broker.
 
         `behind`: bytes in transit still pass a black hole.
         """

@@ -82,7 +82,7 @@ class Front:
         self.update()
 
     def refuse(self, until: float) -> None:
-        """Refuse connections until then."""
+        """Refuse connections until a time."""
         self._refused_until = until
         self.update()
 

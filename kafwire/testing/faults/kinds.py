@@ -251,7 +251,7 @@ class Duplicate(Fault):
 class Reorder(_Timed):
     """The response waits until the next one of its connection has been sent before it.
 
-    If no response comes in time, what was injected is a `Delay`, and the event says so.
+    If no response comes in time, the fault becomes a `Delay`, and the event says so.
 
     Args:
         seconds: how long it waits at most; a pair (least, most) draws a number between them.
@@ -273,7 +273,7 @@ class BlackHole(Fault):
 
     Args:
         way: "request", "response" or "both".
-        seconds: how long; None: for ever. What was sent meanwhile arrives then, as TCP would repeat it.
+        seconds: how long; None: for ever. Bytes sent meanwhile arrive then, as TCP would repeat them.
         scope: "connection", or "broker" for all connections of the broker, new ones too.
 
     Example:

@@ -53,7 +53,7 @@ class Line:
             self._pieces.append((-math.inf, how))
 
     def darken(self, now: float, until: float, *, behind: bool = False) -> None:
-        """Block bytes and ends until then; `behind`: bytes in transit still go on."""
+        """Block bytes and the end of the line until a time; `behind`: bytes in transit still pass."""
         if not behind:
             self._lit = 0
         elif self._dark_until <= now:  # otherwise the pieces before the first black hole are counted already
@@ -61,7 +61,7 @@ class Line:
         self._dark_until = until
 
     def throttle(self, bytes_per_second: float, until: float) -> None:
-        """Let at most this many bytes a second through until then."""
+        """Let at most this many bytes a second through until a time."""
         self._rate, self._rate_until = bytes_per_second, until
 
     def heal(self) -> None:

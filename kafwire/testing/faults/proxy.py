@@ -320,7 +320,7 @@ class _Stage:
         self.fronts.clear()
 
     def play(self, fault: Reset | BlackHole | Throttle | Refuse, front: Front) -> None:
-        """Play a fault on a broker, or on each of its connections."""
+        """Apply a fault to a broker, or to each of its connections."""
         now = self.now()
         if isinstance(fault, Refuse) or (not isinstance(fault, Reset) and fault.scope == "broker"):
             self.played(Occasion(front.broker, 0, ""), fault, now)

@@ -68,7 +68,7 @@ class Reactor:
         return time.monotonic()
 
     def watch(self, what: socket.socket, events: int, callback: Callable[[int], None]) -> None:
-        """Call back with the events of these for which a socket is ready; `events` of 0 ends that."""
+        """Call `callback` with those of `events` that a socket is ready for; `events` of 0 ends that."""
         known = self._watched.get(what, 0)
         if events == known:
             return

@@ -196,7 +196,7 @@ class FaultScript:
         return None
 
     def give_back(self, decision: Decision) -> None:
-        """Note that a fault was not played: its rule may meet another occasion instead."""
+        """Note that a fault was not applied: its rule may meet another occasion instead."""
         decision.by.played -= 1
 
 

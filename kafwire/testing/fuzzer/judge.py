@@ -27,7 +27,7 @@ PROMISES = {
 
 @dataclass(frozen=True)
 class Violation:
-    """A broken promise: the rule's name, the step whose response broke it, and what was seen."""
+    """A broken promise: the rule's name, the step whose response broke it, and the observation."""
 
     rule: str
     step: int

@@ -462,14 +462,14 @@ class _PartitionJudge:
                 what = f"{view.name} was shown {_described(saw)}, which read_committed does not see"
                 self._judge.find(DIRTY, what, self._where, offset, saw)
             elif there != EMPTY and _is_altered(saw) and _record(saw) == _record(there):
-                self._altered(saw, offset, f" to {view.name}")
+                self._altered(saw, offset, f", as shown to {view.name}")
             else:
                 what = f"{view.name} saw {_described(saw)}; the log has {_described(there)}"
                 self._judge.find(DISAGREEMENT, what, self._where, offset, saw, there)
 
     def _altered(self, token: bytes, offset: int, whom: str = "") -> None:
         said = self._index.remarks.get((self._where, offset), "of which no more is known")
-        what = f"{_described(token)} is not what was sent{whom}: {said}"
+        what = f"{_described(token)} differs from the sent record{whom}: {said}"
         self._judge.find(ALTERED, what, self._where, offset, token)
 
     def _fill(self, column: Column, view: ViewState, sweep: Sweep, base: int, end: int) -> None:

@@ -59,9 +59,7 @@ class ProducerState:
     def begin(self, transaction: int) -> None:
         """Note a new transaction."""
         if transaction != len(self.outcome):
-            raise HistoryError(
-                f"producer {self.number} begins transaction {transaction} after {len(self.outcome) - 1} of them"
-            )
+            raise HistoryError(f"producer {self.number} begins transaction {transaction} as number {len(self.outcome)}")
         self.outcome.append(OPEN)
         for column in (self.sent, self.failed, self.shown, self.withheld, self.unread, self.lost):
             column.append(0)
@@ -259,7 +257,7 @@ class _File:
     def _on_partition(self, placed: Placed) -> None:
         entry = entries.Partition.unpack(placed.body)
         if entry.number != len(self._partitions):
-            raise HistoryError(f"partition number {entry.number} after {len(self._partitions)} of them")
+            raise HistoryError(f"partition number {entry.number}, where {len(self._partitions)} is next")
         self._partitions.append(TopicPartition(entry.topic, entry.partition))
 
     def _on_producer(self, placed: Placed) -> None:
@@ -315,7 +313,7 @@ class _File:
     def _on_viewing(self, placed: Placed) -> None:
         entry = entries.Viewing.unpack(placed.body)
         if entry.number != len(self._views):
-            raise HistoryError(f"view number {entry.number} after {len(self._views)} of them")
+            raise HistoryError(f"view number {entry.number}, where {len(self._views)} is next")
         self._views.append(ViewState(entries.label(entry), entry.isolation, self._now, live=entry.live))
         self._index.views.append(self._views[-1])
 

@@ -421,7 +421,7 @@ class View:
             for place in altered:
                 self._remark(where, read[place], given[place], seen[place])
         if len(tokens) != SIZE * len(read):
-            raise HistoryError(f"{topic}-{partition}: {len(read)} offsets, {len(tokens) // SIZE} values")
+            raise HistoryError(f"{topic}-{partition}: {len(read)} offsets, but {len(tokens) // SIZE} values")
         gathered = self._gathered.setdefault(where, ([], []))
         gathered[0].extend(read)
         gathered[1].append(tokens)

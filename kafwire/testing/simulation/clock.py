@@ -88,7 +88,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         is_over = self._stopping
         self._rounds += 1
         if self._rounds > MOST_ROUNDS:
-            raise Stuck(f"{MOST_ROUNDS} rounds, and no time passes")
+            raise Stuck(f"{MOST_ROUNDS} rounds of the loop, and the simulated time stands still")
         if self._steps:
             self._steps = False
             self.stop()
@@ -97,7 +97,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 heapq.heappop(timers)
                 self._cancelled -= 1
             if not timers:
-                raise Stuck("nothing is due and nothing can come in")
+                raise Stuck("no timer is set, so no event can come")
             if timers[0][0] > self._now:
                 self._now = timers[0][0]
                 self._rounds = 0

@@ -181,7 +181,7 @@ class Roamer:
         self._unplaced.discard(where)
 
     def _lose(self, where: TopicPartition) -> None:
-        """Note a position outside the log: the reset policy decides the next one."""
+        """Note a position outside the log: the reset policy decides the next position."""
         self._move(where, 0 if self._reset == "earliest" else None, "no such offset", is_lost=True)
 
     async def _begin(

@@ -125,9 +125,7 @@ class Coordinator:
         return 0, Identity(self.producer_id, self.epoch)
 
     def complete(self) -> tuple[bool, set[Partition], set[str]] | None:
-        """Write the markers with `epoch`. Return whether they commit, and their partitions and groups; None: nothing to
-        write.
-        """
+        """End the transaction. Return for its markers if they commit, partitions and groups; None: nothing to end."""
         if not self.preparing:
             return None
         committed = self.state is State.PREPARE_COMMIT

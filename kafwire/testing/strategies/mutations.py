@@ -229,7 +229,7 @@ def _bytes_of(value: Any, version: int | None) -> bytes:
         return value.data
     if isinstance(value, Message) and version is not None:
         return encoded(value, version)
-    need = "needs a version for" if isinstance(value, Message) else "takes bytes, or what has them as its data, not"
+    need = "needs a version for" if isinstance(value, Message) else "takes bytes, or an object with `data`, not"
     raise TypeError(f"mutated() {need} {type(value).__name__}")
 
 

@@ -96,7 +96,7 @@ class Writer:
         self.places: list[Place] = []
 
     def mark(self, form: str, name: str, written: bytes) -> None:
-        """Append a number that measures `name`."""
+        """Append a number that is the length or count of `name`."""
         self.places.append(Place(len(self.data), len(written), form, name))
         self.data += written
 

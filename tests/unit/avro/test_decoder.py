@@ -288,7 +288,7 @@ def test_parts_of_large_columns() -> None:
         : len([part for part in parts if part.stop < 1_000])
     ]
     assert all(set(part.to_arrow()["value"].to_pylist()) == {bytes(100)} for part in parts)
-    with pytest.raises(ConfigError, match=r"parts\(\) returns them"):
+    with pytest.raises(ConfigError, match=r"call parts\(\)"):
         decoder.decode(values)
 
 

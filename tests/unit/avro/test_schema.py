@@ -26,7 +26,7 @@ def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
     ("schema", "said"),
     [
         ("{", "the text is not JSON"),
-        ("nope", "'nope' is not a type that the schema defines before"),
+        ("nope", "'nope' is not a type that the schema has defined up to here"),
         (3, "3 is not a type"),
         ({}, "an object without 'type'"),
         ({"type": "array"}, "'array' has no 'items'"),
@@ -46,7 +46,7 @@ def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
         ({"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}, "the default 'B' of the enum"),
         ({"type": "fixed", "name": "F", "size": -1}, "the size of the fixed 'F' is -1"),
         ({"type": "fixed", "name": "F", "size": True}, "the size of the fixed 'F' is True"),
-        ({"type": "fixed", "name": "int", "size": 1}, "that of a primitive type"),
+        ({"type": "fixed", "name": "int", "size": 1}, "belongs to a primitive type"),
         ({"type": "fixed", "name": 3, "size": 1}, "a name or namespace that is no text"),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_pickled_schema_keeps_that_a_field_has_no_default() -> None:
         ("bytes", "\u0100", "beyond U+00FF"),
         ({"type": "fixed", "name": "F", "size": 2}, "abc", "has 3 bytes, not 2"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, "B", "the default is not a valid enum E: 'B'"),
-        (["null", "int"], "x", "has none of its types"),
+        (["null", "int"], "x", "has no type of the union"),
         ({"type": "array", "items": "int"}, ["x"], "the default is not a valid array: 'x'"),
         (record(field("b", "int"), name="B"), {}, "the field 'b' of record B is missing"),
     ],

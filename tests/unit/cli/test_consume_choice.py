@@ -159,4 +159,4 @@ def test_times_that_look_like_seconds_get_a_warning(kafka: EmbeddedKafka, offset
 
 def test_a_form_of_lines_is_refused_in_json(kafka: EmbeddedKafka) -> None:
     result = run(kafka, "orders", "-e", "-J", "--bytes", "text")
-    assert (result.exit_code, "--bytes text is for lines" in result.stderr) == (2, True)
+    assert (result.exit_code, "--bytes text needs output as lines" in result.stderr) == (2, True)

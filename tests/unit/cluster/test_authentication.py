@@ -387,7 +387,7 @@ def test_no_thread_for_a_step() -> None:
             raise RuntimeError("can't start new thread")
 
         login.first = fail
-        with pytest.raises(AuthenticationError, match="Kerberos cannot be asked: the process cannot start a thread"):
+        with pytest.raises(AuthenticationError, match="Kerberos cannot be called: the process cannot start a thread"):
             world.run(make_connection(world, login=login).open())
 
 

@@ -244,7 +244,7 @@ def test_an_epoch_that_nobody_comes_to_know(
             world.run(consuming.core.commits.commit({WHERE: 13}))
             assert world.committed["g"]["t", 0] == Kept(13, 0)
     assert "leader epoch 3, and brokers know none newer than 0" in caplog.text
-    assert ("there is such an offset: reading goes on there" in caplog.text) == (first == offset)
+    assert ("the log has that offset: reading continues there" in caplog.text) == (first == offset)
 
 
 @in_all_shapes

@@ -203,9 +203,11 @@ def test_a_record_that_was_delivered_again_is_acknowledged_in_its_newest_batch(w
 def test_what_is_not_in_hand_is_not_acknowledged(world: ShareWorld) -> None:
     with world.consumer(**EXPLICIT) as consumer, world.consumer(**EXPLICIT) as other:
         (first,), (others,) = consumer.poll(PATIENCE_S), other.poll(PATIENCE_S)
-        with pytest.raises(KafkaError, match=rf"t-0, offset {others.base_offset}: it is not in hand"):
+        with pytest.raises(
+            KafkaError, match=rf"t-0, offset {others.base_offset}: this consumer does not hold the record"
+        ):
             consumer.acknowledge(others[0])
         first.accept()
         consumer.poll(PATIENCE_S)
-        with pytest.raises(KafkaError, match=r"t-0, offset 0: it is not in hand"):
+        with pytest.raises(KafkaError, match=r"t-0, offset 0: this consumer does not hold the record"):
             consumer.acknowledge(first[0])

@@ -101,7 +101,7 @@ def test_two_readers_of_a_partition_do_not_both_store(database: sqlite3.Connecti
     """The second goes further than the first: only the beginning of what it read tells."""
     few, more = batches_of(4, each=2), batches_of(4, each=4)
     offsets.store(database, few[0])
-    with pytest.raises(OffsetsFencedError, match="what was read from 0 to 4"):
+    with pytest.raises(OffsetsFencedError, match="the records from 0 to 4"):
         offsets.store(database, more)
     offsets.store(database, few[1])
     assert offsets.positions(database, [WHERE]) == {WHERE: 4}

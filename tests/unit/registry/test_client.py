@@ -214,7 +214,7 @@ def test_options_that_cannot_be(options: dict[str, Any], said: str) -> None:
 def test_a_pickle_has_the_options_and_no_secret(server: RegistryServer) -> None:
     number = server.register("flights-value", FLIGHT)
     assert pickle.loads(pickle.dumps(SchemaRegistry(server.url))).schema(number).name == "Flight"
-    with pytest.raises(TypeError, match="a Secret is not pickled"):
+    with pytest.raises(TypeError, match="a Secret cannot be pickled"):
         pickle.dumps(SchemaRegistry(server.url, username="reader", password=Secret("swordfish")))
 
 

@@ -280,7 +280,9 @@ def test_batches_that_end_before_what_was_asked_for_are_an_error() -> None:
         read = Scanning(world, ["t"], start={("t", 0): 6}, end={("t", 0): 12})  # type: ignore[dict-item]
         for stored in log.batches:
             stored.next += 6  # what is sent for offset 6 are the offsets 0 to 5
-        with pytest.raises(ProtocolError, match="t-0, after offset 6, from broker 1 .*batches that end before it"):
+        with pytest.raises(
+            ProtocolError, match="t-0, after offset 6, from broker 1 .*batches that end before the requested offset"
+        ):
             log.batches = log.batches[:2]
             read.all()
 

@@ -164,9 +164,9 @@ def changed(old: str, new: str) -> str:
         ("spark = 3\n" + ARCHIVE, r"spark=3: a table is needed, \[spark\]"),
         (
             changed("[sink]", "table = 't'\n[sink]"),
-            r"exactly one of .* says what \[source\] reads; got subscribe and table",
+            r"\[source\] needs exactly one of .*; got subscribe and table",
         ),
-        (changed('subscribe = "flights"', 'format = "parquet"'), "reads; got none"),
+        (changed('subscribe = "flights"', 'format = "parquet"'), r"\[source\] needs exactly one of .*; got none"),
         (changed("[sink]", "schema = 'a int'\n[sink]"), "source.schema is for files"),
         (changed("[sink]", "columns = 'value'\n[sink]"), "source.columns='value': a list of names is needed"),
         (changed('subscribe = "flights"', 'path = "p"'), "key source.format is missing"),
@@ -185,7 +185,7 @@ def changed(old: str, new: str) -> str:
         ),
         (
             changed('path = "/data/flights"', ""),
-            r"exactly one of topic, table and path says what \[sink\] writes; got none",
+            r"\[sink\] needs exactly one of topic, table and path; got none",
         ),
         (ARCHIVE + "topic = 't'", "got topic and path"),
         (ARCHIVE + "delivery = 'exactly-once'", "sink.delivery is for topics"),

@@ -85,7 +85,7 @@ def test_offsets_keep_the_shape_of_sparks_own() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "exactly one of the options assign, subscribe, subscribePattern says what to read; got none"),
+        ({}, "a read needs exactly one of the options assign, subscribe, subscribePattern; got none"),
         ({"subscribe": "a", "subscribePattern": "a"}, "got subscribe and subscribePattern"),
         ({"subscribe": " ,"}, "option subscribe=' ,' names no topic"),
         ({"assign": "a"}, 'option assign: expected JSON like {"topicA": [0, 1], "topicB": [2]}, got \'a\''),

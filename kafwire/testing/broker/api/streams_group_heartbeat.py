@@ -107,7 +107,7 @@ def _check(message: Any) -> None:
 
 
 def _check_first(message: Any, tasks: dict[str, Any]) -> None:
-    """A member that joins describes itself completely, and runs no tasks."""
+    """Refuse a joining member whose heartbeat is incomplete, or reports tasks."""
     if message.rebalance_timeout_ms == -1:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")
     for kind, listed in tasks.items():

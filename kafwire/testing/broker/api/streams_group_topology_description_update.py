@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Refuse it: `group.streams.topology.description.plugin.class` is unset, so no member sends this request."""
+    """Refuse the request: `group.streams.topology.description.plugin.class` is unset, so no member sends it."""
     del request
     response = protocol.StreamsGroupTopologyDescriptionUpdateResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if state.features.get("streams.version"):

@@ -85,7 +85,7 @@ class ClassicGroup(ClassicOffsets):
         return all(member.supports(protocol) for member in self.members.values())
 
     def _accepts(self, member_id: str) -> bool:
-        """True if there is room. During a rebalance, members that have joined count: the last ones are too many."""
+        """True if the group has room. During a rebalance only joined members count, so late ones may find no room."""
         most = self._cluster.config_int("group.max.size")
         known = self.members.get(member_id)
         if self.state is GroupState.EMPTY:

@@ -87,7 +87,7 @@ class ShareGroup:
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def leave_classic(self, leaving: Sequence[tuple[str, str | None]]) -> list[int]:
-        """Return an error for each: no member uses the classic protocol."""
+        """Return an error for each member: none uses the classic protocol."""
         return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
 
     # --- heartbeats

@@ -132,7 +132,7 @@ class ProducerStates:
         return 0
 
     def verify(self, header: BatchHeader, *, from_zero: bool) -> None:
-        """Note that a transaction begins with this batch, so that no transaction begins after a refused batch.
+        """Note the lowest sequence of an epoch: a transaction begins with it, so never after a refused batch.
 
         `from_zero`: version 2 of transactions, in which a new epoch must begin with 0.
         """

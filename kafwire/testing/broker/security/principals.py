@@ -65,7 +65,7 @@ def read_rules(rules: str) -> list[tuple[re.Pattern[str], str, str] | None]:
     while position < len(rules):
         match = _RULE.match(rules, position)
         if match is None or rules[match.end() : match.end() + 1] not in ("", ","):
-            raise ValueError(f"no rules of names: {rules!r}")
+            raise ValueError(f"invalid rules for principal names: {rules!r}")
         position = match.end() + 1
         while rules[position : position + 1] == " ":
             position += 1

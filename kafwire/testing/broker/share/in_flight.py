@@ -36,7 +36,7 @@ class Delivery:
     lock_ends_ms: float | None = None
 
     def acquire(self, member_id: str, lock_ends_ms: float) -> None:
-        """Lock it for a member. It must be available."""
+        """Lock the records for a member. They must be available."""
         self.state = RecordState.ACQUIRED
         self.count += 1
         self.member_id = member_id
@@ -50,7 +50,7 @@ class Delivery:
         self.lock_ends_ms = None
 
     def archive(self) -> None:
-        """Archive it: it is never delivered again."""
+        """Archive the records: they are never delivered again."""
         self.state = RecordState.ARCHIVED
         self.member_id = NOBODY
         self.lock_ends_ms = None

@@ -55,7 +55,7 @@ class Files(Protocol):
         """Remove an empty folder."""
 
     def exists(self, path: str) -> bool:
-        """True if there is such a file or folder."""
+        """True if a file or folder has this path."""
 
     def sync_folder(self, path: str) -> None:
         """Flush the names in a folder, so that they survive a crash of the machine."""

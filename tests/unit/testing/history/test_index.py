@@ -36,14 +36,14 @@ def read(tmp_path: Path, *written: Any, name: str = "history") -> Index:
 
 
 CONTRADICTIONS: dict[str, tuple[tuple[Any, ...], str]] = {
-    "a number left out": ((entries.Partition(1, 0, "t"),), "partition number 1 after 0 of them"),
-    "a number twice": ((PARTITION, entries.Partition(0, 1, "t")), "partition number 0 after 1 of them"),
-    "a view left out": ((entries.Viewing(1, 0, False, "v"),), "view number 1 after 0 of them"),
+    "a number left out": ((entries.Partition(1, 0, "t"),), "partition number 1, where 0 is next"),
+    "a number twice": ((PARTITION, entries.Partition(0, 1, "t")), "partition number 0, where 1 is next"),
+    "a view left out": ((entries.Viewing(1, 0, False, "v"),), "view number 1, where 0 is next"),
     "a producer twice": ((PRODUCER, entries.Producer(1, 0, "q")), "a second producer 1"),
     "no producer": ((entries.Invoke(2, 0, 1, 0),), "there is no producer 2"),
     "records left out": ((PRODUCER, entries.Invoke(1, 1, 1, 0)), "invokes 1 records from 1 in transaction 0, after 0"),
     "no transaction to send in": ((PRODUCER, entries.Invoke(1, 0, 1, 1)), "in transaction 1, after 0 records and 0 "),
-    "a transaction left out": ((PRODUCER, entries.Begin(1, 2)), "begins transaction 2 after 0 of them"),
+    "a transaction left out": ((PRODUCER, entries.Begin(1, 2)), "begins transaction 2 as number 1"),
     "no transaction": ((PRODUCER, entries.End(1, 1, entries.COMMIT, "")), "producer 1 has no transaction 1"),
     "the transaction that is none": ((PRODUCER, entries.End(1, 0, entries.COMMIT, "")), "has no transaction 0"),
     "offsets of no transaction": ((PARTITION, PRODUCER, entries.Offset(1, 1, 0, 5, "g")), "has no transaction 1"),

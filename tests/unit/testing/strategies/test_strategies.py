@@ -353,7 +353,7 @@ def test_damage_shrinks_to_the_valid_bytes() -> None:
 
 
 def test_only_bytes_can_be_damaged() -> None:
-    with pytest.raises(TypeError, match="takes bytes, or what has them as its data, not int"):
+    with pytest.raises(TypeError, match="takes bytes, or an object with `data`, not int"):
         drawn(mutated(st.just(3)), 1)
     with pytest.raises(TypeError, match="needs a version for HeartbeatRequest"):
         drawn(mutated(messages("HeartbeatRequest", 4)), 1)
