@@ -75,7 +75,7 @@ class AsyncShareConsumer:
     ) -> None:
         config = ShareConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
         make_layout = layouts(columns, layout)
-        names = names_of(topics)
+        names = names_of(topics, in_share_group=True)
         deserializers = Deserializers.of(config, layout, blocking=True)
         self._engine = default_engine() if engine is None else engine
         self._core = ShareCore(Cluster(self._engine, config), config, names, make_layout, deserializers)
@@ -199,7 +199,7 @@ class AsyncShareConsumer:
 
     async def subscribe(self, topics: str | Iterable[str]) -> None:
         """Read only these topics, as `ShareConsumer.subscribe` does."""
-        names = names_of(topics)
+        names = names_of(topics, in_share_group=True)
         await self.start()
         await on_engine(self._engine, self._core.subscribe(names))
 

@@ -67,7 +67,7 @@ class DeliveryTracker:
                 done += count
 
     def take_back(self) -> None:
-        """Count no record as delivered: their transaction is aborted."""
+        """Count no record as delivered: their transaction is aborted, or its outcome is unknown."""
         self.settle()
         self.failed += self.delivered
         self.delivered = 0

@@ -182,7 +182,7 @@ def command(
                 ended = error
             with suppress(KafkaError):  # every record reports it, too
                 if transactional and ended is not None:
-                    sending.abort_transaction()
+                    sending.close_transaction()
                 producer.close(None if ended is None else _INTERRUPTED_S)
         finally:
             left = _report(sending, interrupted=ended is not None)
@@ -244,6 +244,7 @@ class Sending:
         self._number = 0  # the number of the record being sent
         self.delivery_tracker = DeliveryTracker()
         self.troubles: list[str] = []
+        self._commits = self._has_ended = False  # the transaction
 
     def where(self, number: int) -> str:
         """Return the source of a record, for messages."""
@@ -342,24 +343,28 @@ class Sending:
         return True
 
     def end_transaction(self) -> None:
-        """Commit the transaction of all records, or abort it where one failed."""
+        """Commit the transaction of all records, or abort it if one failed."""
         self.delivery_tracker.settle()
-        if self.delivery_tracker.failed or self.troubles:
-            self.abort_transaction()
+        self._commits = not self.delivery_tracker.failed and not self.troubles
+        self.close_transaction(None)
+
+    def close_transaction(self, timeout: float | None = _INTERRUPTED_S) -> None:
+        """Abort the transaction, or wait for its commit if an interrupt ended `end_transaction`."""
+        if self._has_ended:
             return
         try:
-            self._producer.commit_transaction()
+            if self._commits:
+                self._producer.commit_transaction(timeout)
+            else:
+                self._producer.abort_transaction(_INTERRUPTED_S)
+                self._take_back("the transaction is aborted, and its records are not delivered")
         except KafkaError as error:
-            self.troubles.append(f"the transaction is not committed: {error}")
-            self.delivery_tracker.take_back()
+            self._take_back(f"{'committing' if self._commits else 'aborting'} the transaction failed: {error}")
+        self._has_ended = True
 
-    def abort_transaction(self) -> None:
-        """Abort the transaction: none of its records is delivered to readers of committed records."""
-        try:
-            self._producer.abort_transaction(_INTERRUPTED_S)
-        finally:
-            self.troubles.append("the transaction is aborted, and its records are not delivered")
-            self.delivery_tracker.take_back()
+    def _take_back(self, trouble: str) -> None:
+        self.troubles.append(trouble)
+        self.delivery_tracker.take_back()
 
     # --- outcomes
 

@@ -38,6 +38,8 @@ MEMBERS_ONLY = (
     *(ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS),
     *(ErrorCode.FENCED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH),
 )
+# Codes for a member that is gone, or its whole group. FENCED_INSTANCE_ID is final: the id has a new member.
+GONE = {*MEMBERS_ONLY, ErrorCode.GROUP_ID_NOT_FOUND} - {ErrorCode.FENCED_INSTANCE_ID}
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 FIRST_VERSION_WITH_GROUPS = 8
 FIRST_VERSION_WITH_TOPIC_IDS = 10
@@ -137,11 +139,8 @@ class GroupOffsets:
                 found.update(answered)
                 return codes
 
-            sent_as = self._sender()
-            connection, codes = await self._ask("OffsetFetch", missing, attempt, sent_as)
-            failed.update(
-                {where: self._explained(code, "OffsetFetch", [where], connection, sent_as) for where, code in codes}
-            )
+            connection, codes = await self._ask("OffsetFetch", missing, attempt)
+            failed.update({where: self._explained(code, "OffsetFetch", [where], connection) for where, code in codes})
             for where in missing:
                 if where not in found and where not in failed:
                     text = f"{connection.where} sent a response without {_names([where])}"
@@ -262,15 +261,13 @@ class GroupOffsets:
         doing = DOING[api]
 
         async def once() -> None:
-            sent_as = self._sender()
-            connection, codes = await self._ask(api, wanted, attempt, sent_as)
+            connection, codes = await self._ask(api, wanted, attempt)
             if codes:
                 worst = self._worst(codes)
                 if worst in UNKNOWN:
                     unknown.count(self._cluster.engine.now_ms())
                     await self._check_exist([where for where, code in codes if code == worst], unknown)
-                failed = [where for where, code in codes if code == worst]
-                raise self._explained(worst, api, failed, connection, sent_as)
+                raise self._explained(worst, api, [where for where, code in codes if code == worst], connection)
             left_out = [where for where in wanted if where not in done]
             if left_out:
                 raise ProtocolError(f"{connection.where} sent a response to {doing} without {_names(left_out)}")
@@ -280,16 +277,8 @@ class GroupOffsets:
         except _Final as error:
             raise error.cause from None
 
-    def _sender(self) -> ConsumerGroupMetadata | None:
-        """The member that the next request names. A request that waits may name a later one."""
-        return None if self.member is None else self.member.metadata()
-
     async def _ask(
-        self,
-        api: str,
-        wanted: list[Partition],
-        attempt: Callable[[BrokerConnection], Awaitable[list[Code]]],
-        sent_as: ConsumerGroupMetadata | None,
+        self, api: str, wanted: list[Partition], attempt: Callable[[BrokerConnection], Awaitable[list[Code]]]
     ) -> tuple[BrokerConnection, list[Code]]:
         """Run `attempt` once on the coordinator's connection; raise an error that concerns the whole request."""
         connection = await self.coordination.connection()
@@ -299,29 +288,20 @@ class GroupOffsets:
             self.coordination.forget(connection.node)
             raise
         except BrokerError as error:
-            raise self._explained(error.code, api, wanted, connection, sent_as) from None
+            raise self._explained(error.code, api, wanted, connection) from None
 
     @staticmethod
     def _worst(codes: list[Code]) -> int:
         """Return the code to report: a permanent error before all others."""
         return min((code for _, code in codes), key=lambda code: code in ERROR_CODES and ERROR_CODES[code].retriable)
 
-    def _explained(
-        self,
-        code: int,
-        api: str,
-        partitions: list[Partition],
-        connection: BrokerConnection,
-        sent_as: ConsumerGroupMetadata | None,
-    ) -> BrokerError:
+    def _explained(self, code: int, api: str, partitions: list[Partition], connection: BrokerConnection) -> BrokerError:
         what = f"{DOING[api]} {self._what(partitions)}"
         if code in COORDINATOR_ERRORS:
             self.coordination.forget(connection.node)
         error = broker_error(code, what, api=api, topic=partitions[0][0], group=self.group_id)
-        is_gone = code in MEMBERS_ONLY or code == ErrorCode.GROUP_ID_NOT_FOUND  # the member, or its whole group
-        if is_gone and self.member is not None and sent_as is not None and code != ErrorCode.FENCED_INSTANCE_ID:
+        if code in GONE and self.member is not None:
             # The member loses its partitions, which ends the commit, or the commit names the present member next time.
-            self.member.fenced(code, sent_as)
             return BrokerError(error.code, error.name, True, error.message)
         if code in MEMBERS_ONLY and self.member is None:
             return BrokerError(
@@ -392,6 +372,7 @@ class GroupOffsets:
                 for topic, numbers in by_topic.items()
             ]
             message = request(group_id=self.group_id, topics=named, require_stable=True)
+        me = None if self.member is None else self.member.metadata()
         answer = await connection.call(message, version=version)
         if version >= FIRST_VERSION_WITH_GROUPS:
             groups = [group for group in answer.groups if group.group_id == self.group_id]
@@ -403,6 +384,7 @@ class GroupOffsets:
                 )
             answer = groups[0]
         if answer.error_code:
+            self._fence([answer.error_code], me)
             raise broker_error(answer.error_code, api="OffsetFetch", group=self.group_id)
         names = {topic_id: topic for topic, topic_id in ids.items()}
         found: dict[Partition, Committed | None] = {}
@@ -446,11 +428,12 @@ class GroupOffsets:
             for topic, numbers in _by_topic(offsets).items()
         ]
         message = request(group_id=self.group_id, topics=topics)
-        if self.member is not None:
-            me = self.member.metadata()
+        me = None if self.member is None else self.member.metadata()
+        if me is not None:
             message.generation_id_or_member_epoch, message.member_id = me.generation_id, me.member_id
             message.group_instance_id = me.group_instance_id
         answer = await connection.call(message, version=version)
+        self._fence([part.error_code for topic in answer.topics for part in topic.partitions], me)
         names = {topic_id: topic for topic, topic_id in ids.items()}
         return [
             (
@@ -463,6 +446,12 @@ class GroupOffsets:
             for topic in answer.topics
             for part in topic.partitions
         ]
+
+    def _fence(self, codes: Iterable[int], sent_as: ConsumerGroupMetadata | None) -> None:
+        """Report a code for a member that is gone to the membership, with the member that sent the request."""
+        code = next((code for code in codes if code in GONE), None)
+        if code is not None and self.member is not None and sent_as is not None:
+            self.member.fenced(code, sent_as)
 
     def _what(self, partitions: Iterable[Partition]) -> str:
         return f"{_names(partitions)} of group {self.group_id!r}"

@@ -48,8 +48,8 @@ class Problem:
     """The failure of one attempt to connect.
 
     `step` is the step that failed, `number` its error: an `errno`, in RESOLVE one of those above, 0 for an error
-    without a number. A time-out has ETIMEDOUT, and a malformed response has EBADMSG. `tls` is True for a client that
-    uses TLS; in CONNECT the TCP connection may then be open and the handshake hang.
+    without a number. A time-out has ETIMEDOUT, a peer without TLS EPROTONOSUPPORT, a malformed response EBADMSG. `tls`
+    is True for a client that uses TLS; in CONNECT the TCP connection may then be open and the handshake hang.
     """
 
     text: str
@@ -99,8 +99,7 @@ def _hint_to_connect(problem: Problem) -> str:
 
 
 def _hint_to_handshake(problem: Problem) -> str:
-    is_stranger = problem.text.startswith("no TLS is spoken")
-    return _WANTS_NO_TLS if is_stranger or problem.number in CLOSED_BY_PEER else ""
+    return _WANTS_NO_TLS if problem.number == errno.EPROTONOSUPPORT or problem.number in CLOSED_BY_PEER else ""
 
 
 def _hint_to_greet(problem: Problem) -> str:

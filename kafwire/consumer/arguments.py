@@ -88,16 +88,17 @@ def subscription_of(topics: str | Iterable[str] | None, pattern: str | None) -> 
     return ([] if topics is None else names_of(topics)), (None if pattern is None else pattern_of(pattern))
 
 
-def names_of(topics: str | Iterable[str]) -> list[str]:
+def names_of(topics: str | Iterable[str], *, in_share_group: bool = False) -> list[str]:
     """Return a list of distinct topic names; `ConfigError` for anything but names."""
     names = [topics] if isinstance(topics, str) else list(topics) if isinstance(topics, Iterable) else []
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
     for name in names:
         if name.startswith("^"):
-            raise ConfigError(
-                f"topics: {name!r} is a pattern: write pattern={name[1:].removesuffix('$')!r}, which whole names match"
-            )
+            hint = f"write pattern={name[1:].removesuffix('$')!r}, which whole names match"
+            if in_share_group:
+                hint = "a share group subscribes to topics by their names"
+            raise ConfigError(f"topics: {name!r} is a pattern: {hint}")
     return list(dict.fromkeys(names))
 
 

@@ -90,7 +90,6 @@ class MembershipDriver:
         self._changing: asyncio.Task[None] | None = None
         self._revoking: Revoke | None = None  # the revocation that the membership waits for
         self._settled = asyncio.Event()
-        self._node: int | None = None  # the broker where JoinGroup is parked
         self._stop_listening: Callable[[], None] = cluster.on_change(self._on_metadata)
 
     # --- calls of the owner

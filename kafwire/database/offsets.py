@@ -275,7 +275,7 @@ class DatabaseOffsets:
         """
         number = natural(generation)
         if number is None:
-            raise ConfigError(f"generation={generation!r}: it must be a whole number of 0 or more")
+            raise ConfigError(f"generation={generation!r}: it must be a whole number from 0 to 2**63 - 1")
         if commits_by_itself(connection):
             raise ConfigError(
                 "this connection commits each statement by itself, so the offsets would be stored without the results "
@@ -434,7 +434,9 @@ def _progress(
         for (topic, number), offset in done.items():
             position, partition = natural(offset), natural(number)
             if position is None or partition is None:
-                raise ConfigError(f"the offset {offset!r} of {topic}-{number} must be a whole number of 0 or more")
+                raise ConfigError(
+                    f"the offset {offset!r} of {topic}-{number} must be a whole number from 0 to 2**63 - 1"
+                )
             found[TopicPartition(topic, partition)] = position, position
         return found
     batches: Any = (done,) if hasattr(done, "next_offset") else done

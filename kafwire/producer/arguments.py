@@ -45,7 +45,8 @@ def check_partition(partition: Any) -> int | None:
     """Return the number of a partition, or None; raise `ConfigError` for any other value."""
     number = integer(partition)
     if partition is not None and (number is None or not -HIGHEST <= number <= HIGHEST):
-        raise ConfigError(f"partition={partition!r}: it must be a whole number or None")
+        needed = "a whole number or None" if number is None else "from 0 to 2**31 - 1"
+        raise ConfigError(f"partition={partition!r}: it must be {needed}")
     return number
 
 

@@ -251,8 +251,8 @@ cdef class Loop:
         CONNECTED: payload None. RESPONSE: a Buffer from the correlation id on. SENT (requests without a response):
         None, the last byte reached the kernel. CLOSED: (errno, reason), the connection's last; it stands for all its
         incomplete requests. errno is 0 for closed by this side, EPIPE for closed by the peer, EMSGSIZE for a frame
-        above the limit, EPROTO for malformed bytes, NOT_AUTHENTICATED if TLS was refused by one side, else that of the
-        failed call. POSTED: token is the cookie, connection 0.
+        above the limit, EPROTO for malformed bytes, EPROTONOSUPPORT for a peer that speaks no TLS, NOT_AUTHENTICATED if
+        TLS was refused by one side, else that of the failed call. POSTED: token is the cookie, connection 0.
         """
         cdef int error = 0
         cdef kw_completion *each = loop_drain(self.loop, &error)

@@ -171,7 +171,7 @@ def _explain(error: Exception, *, in_handshake: bool) -> tuple[int, str]:
         if reason.endswith(_REFUSALS) and "ALERT" in reason:
             return NOT_AUTHENTICATED, f"the broker ended TLS by an alert, {reason.partition('ALERT_')[2].lower()}"
         if in_handshake and reason == "WRONG_VERSION_NUMBER":
-            return errno.EPROTO, "no TLS is spoken there: the first bytes are none of TLS"
+            return errno.EPROTONOSUPPORT, "no TLS is spoken there: the first bytes are none of TLS"
         if in_handshake and "EOF" in reason:
             return errno.EPIPE, "the peer closed the connection during the TLS handshake"
         return errno.EPROTO, f"TLS failed: {reason.replace('_', ' ').lower()}"

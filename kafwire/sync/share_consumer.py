@@ -81,7 +81,7 @@ class ShareConsumer:
     ) -> None:
         config = ShareConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
         make_layout = layouts(columns, layout)
-        names = names_of(topics)
+        names = names_of(topics, in_share_group=True)
         deserializers = Deserializers.of(config, layout, blocking=True)
         self._closed = True  # until there is a core to close
         self._engine = default_engine() if engine is None else engine
@@ -258,7 +258,7 @@ class ShareConsumer:
             KafkaTimeoutError: no response came within `default_api_timeout_ms`.
         """
         self._check()
-        self._engine.run(self._core.subscribe, names_of(topics))
+        self._engine.run(self._core.subscribe, names_of(topics, in_share_group=True))
 
     @property
     def subscription(self) -> set[str]:

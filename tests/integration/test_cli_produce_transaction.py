@@ -59,9 +59,18 @@ def test_a_commit_that_fails_is_reported(kafka: EmbeddedKafka, run: Callable[[by
     kafka.fail_next("EndTxn", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
     result = run(b"7:book\n")
     assert result.exit_code == 1
-    assert "kafwire produce: the transaction is not committed: " in result.stderr
+    assert "kafwire produce: committing the transaction failed: " in result.stderr
     assert result.stderr.splitlines()[-1] == "kafwire produce: 0 record(s) delivered, 1 not"
     assert values(kafka) == []
+
+
+def test_an_abort_that_fails_is_reported(kafka: EmbeddedKafka, run: Callable[[bytes], Result]) -> None:
+    kafka.fail_next("EndTxn", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
+    result = run(b"7:book\nwithout a key\n")
+    assert result.exit_code == 1
+    assert "kafwire produce: aborting the transaction failed: " in result.stderr
+    assert ABORTED not in result.stderr
+    assert result.stderr.splitlines()[-1] == "kafwire produce: 0 record(s) delivered, 2 not"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -79,3 +88,18 @@ def test_an_interrupt_aborts(kafka: EmbeddedKafka, number: signal.Signals, code:
         [ABORTED, "kafwire produce: 0 record(s) delivered, 1 not"],
     )
     assert values(kafka) == []
+
+
+def test_an_interrupted_commit_is_completed(kafka: EmbeddedKafka) -> None:
+    command = [sys.executable, "-m", "kafwire", "produce", "-b", kafka.bootstrap, *OPTIONS, "-k", "7"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        with kafka.hold("EndTxn") as held:
+            process.stdin.write("book\n")
+            process.stdin.close()
+            kafka.wait_for_fault(held)
+            process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.read().splitlines() == ["kafwire produce: 1 record(s) delivered, 0 not"]
+        assert process.wait(30) == 130
+    until(lambda: values(kafka) == [b"book"])

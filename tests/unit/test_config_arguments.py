@@ -96,6 +96,14 @@ def test_a_topic_with_a_caret_is_refused_as_a_pattern(kind: Any) -> None:
     wrong("'.orders-.*' is a pattern: write pattern='orders-.*'", lambda: kind(NOBODY, topics=["^orders-.*$"]))
 
 
+@pytest.mark.parametrize("kind", [kafwire.ShareConsumer, kafwire.AsyncShareConsumer], ids=lambda kind: kind.__name__)
+def test_a_share_consumer_has_no_line_for_a_pattern(kind: Any) -> None:
+    wrong(
+        "topics: '.orders-.*' is a pattern: a share group subscribes to topics by their names",
+        lambda: kind(NOBODY, topics="^orders-.*", group_id="billing"),
+    )
+
+
 def test_one_partition_instead_of_a_list_is_refused_with_the_brackets() -> None:
     where: Any = kafwire.TopicPartition("orders", 0)
     wrong(

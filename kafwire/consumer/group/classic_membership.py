@@ -419,7 +419,8 @@ class ClassicMembership:
     def _unknown(self, code: int, member_id: str, generation: int, now: float) -> list[Action]:
         """Lose the partitions: the coordinator does not know this member id, or this generation of it.
 
-        A parked JoinGroup of the same member id can only fail then. It may have made a later generation.
+        A parked JoinGroup of an unknown member id can only fail. After ILLEGAL_GENERATION it may succeed, or it made
+        the later generation.
         """
         if not member_id or member_id != self._member_id or self.state not in (State.STABLE, State.JOINING):
             return []

@@ -147,8 +147,9 @@ class ConsumerMembership:
 
     def fenced(self, code: int, sent_as: ConsumerGroupMetadata, now: float) -> list[Action]:
         """See `Membership`."""
-        is_present = (sent_as.member_id, sent_as.generation_id) == (self._member_id, self._epoch)
-        if code not in _GONE or not is_present or self._epoch == JOINS or self.state is not State.STABLE:
+        if self.state is not State.STABLE:
+            return []
+        if code not in _GONE or (sent_as.member_id, sent_as.generation_id) != (self._member_id, self._epoch):
             return self._beat_at(now)
         self._in_flight = None  # the coordinator refuses it too
         return self._refused(code, None, now)

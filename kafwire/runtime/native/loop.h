@@ -20,7 +20,7 @@ typedef struct kw_loop_statistics {
 
 /* Why a connection closed. `error` is the errno of the failed call, or 0 for closed by this side (close_connection,
  * stop), EPIPE for closed by the peer without an error, EPROTO for malformed bytes (the connection is poisoned),
- * KW_NOT_AUTHENTICATED. */
+ * EPROTONOSUPPORT for a peer that speaks no TLS, KW_NOT_AUTHENTICATED. */
 typedef struct kw_closing {
     kw_completion done;
     int error;

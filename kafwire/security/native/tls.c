@@ -150,7 +150,7 @@ static int explain(tls_stream *tls, int result, int in_handshake) {
     if (in_handshake && why == KW_REASON_WRONG_VERSION_NUMBER) {
         snprintf(stream->reason, size, "no TLS is spoken there: the first bytes are none of TLS");
         openssl->ERR_clear_error();
-        return -EPROTO;
+        return -EPROTONOSUPPORT;
     }
     char text[160];
     kw_tls_explain(openssl, text, sizeof text);

@@ -102,7 +102,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 self._now = timers[0][0]
                 self._rounds = 0
             if self._now > START_S + LONGEST_S:
-                raise Stuck("a day of simulated time has passed")
+                raise Stuck(f"{LONGEST_S:g} s of simulated time have passed")
         while timers and timers[0][0] <= self._now:
             timer = heapq.heappop(timers)[2]
             if not timer._cancelled:

@@ -24,6 +24,7 @@ from kafwire.errors import (
 )
 from kafwire.testing.simulation.groups import Kept
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Answer, Call
+from kafwire.types import ConsumerGroupMetadata
 from tests.support.simulated import World
 from tests.support.simulated_group_offsets import Where, commit, fetch, make
 
@@ -260,6 +261,57 @@ def test_a_commit_beside_members_is_refused_with_what_to_do(world: World, code: 
         commit(world, make(world), {("t", 0): 5})
     assert (e.value.code, e.value.retriable) == (code, False)
     assert len(world.made("OffsetCommit")) == 1
+
+
+class Rejoining:
+    """A member that joins again after a refused commit."""
+
+    def __init__(self) -> None:
+        self.generation = 1
+        self.refused: list[tuple[int, int]] = []  # codes, and the generations of the refused requests
+
+    def metadata(self) -> ConsumerGroupMetadata:
+        return ConsumerGroupMetadata("g", self.generation, "m", None)
+
+    def metadata_of_read(self) -> ConsumerGroupMetadata:
+        return self.metadata()
+
+    def fenced(self, code: int, sent_as: ConsumerGroupMetadata) -> None:
+        self.refused.append((code, sent_as.generation_id))
+        self.generation = 3
+
+
+@pytest.mark.parametrize("code", [22, 25, 27, 69, 110, 113])
+def test_a_refused_commit_names_the_member_of_its_request(world: World, code: int) -> None:
+    """A membership drops the partitions of its present member only."""
+    offsets = make(world)
+    member = offsets.member = Rejoining()
+
+    def find(_: Call) -> None:
+        member.generation = 2
+
+    def refuse(call: Call) -> Any:
+        response = type(call.message).response
+        refused = call.message.generation_id_or_member_epoch < 3
+        part = response.OffsetCommitResponsePartition(partition_index=0, error_code=code if refused else 0)
+        topic_id = call.message.topics[0].topic_id
+        return response(topics=[response.OffsetCommitResponseTopic(name="t", topic_id=topic_id, partitions=[part])])
+
+    world.on("FindCoordinator", find)
+    world.on("OffsetCommit", refuse)
+    commit(world, offsets, {("t", 0): 5})
+    assert member.refused == [(code, 2)]
+    sent = [call.message.generation_id_or_member_epoch for call in world.made("OffsetCommit")]
+    assert sent == [2, 3]
+
+
+def test_a_member_whose_instance_id_has_another_member_ends(world: World) -> None:
+    offsets = make(world)
+    member = offsets.member = Rejoining()
+    world.group_error = ErrorCode.FENCED_INSTANCE_ID
+    with pytest.raises(BrokerError, match="FENCED_INSTANCE_ID"):
+        commit(world, offsets, {("t", 0): 5})
+    assert member.refused == []
 
 
 @pytest.mark.parametrize("work", ["fetch", "commit"])
@@ -619,4 +671,4 @@ def test_a_coordinator_at_another_address_is_found(world: World, lagging: str) -
 def test_a_hint_on_the_group_stands_behind_its_condition(code: ErrorCode, api: str, words: str) -> None:
     offsets: Any = object.__new__(GroupOffsets)
     offsets.group_id, offsets.member = "g", None
-    assert words in offsets._explained(code, api, [("t", 0)], None, None).message
+    assert words in offsets._explained(code, api, [("t", 0)], None).message

@@ -79,7 +79,7 @@ FRAME_OF_TLS = frame(b"\x15\x03\x03\x00")
         (
             NO_TLS,
             [
-                (Step.HANDSHAKE, errno.EPROTO, "no TLS is spoken there: the first bytes are none of TLS", True),
+                (Step.HANDSHAKE, errno.EPROTONOSUPPORT, "", True),
                 (Step.HANDSHAKE, errno.EPIPE, "the peer closed the connection during the TLS handshake", True),
             ],
             [

@@ -383,7 +383,7 @@ def test_epochs_are_stored(database: sqlite3.Connection, offsets: DatabaseOffset
 
 @pytest.mark.parametrize("offset", [-1, 1.5, True, "5", 1 << 63])
 def test_what_is_no_offset(database: sqlite3.Connection, offsets: DatabaseOffsets, offset: Any) -> None:
-    with pytest.raises(ConfigError, match="of orders-0 must be a whole number of 0"):
+    with pytest.raises(ConfigError, match="of orders-0 must be a whole number from 0 to 2"):
         offsets.store(database, {WHERE: offset})
 
 

@@ -495,7 +495,7 @@ def test_a_server_that_speaks_no_tls(client: Client) -> None:
 
     with SocketServer(greet) as server:
         what, number, said = client.outcome(made(), server.port)
-    assert (what, number) == ("closed", errno.EPROTO)
+    assert (what, number) == ("closed", errno.EPROTONOSUPPORT)
     assert "no TLS is spoken there" in said
 
 

@@ -535,6 +535,14 @@ def test_a_partition_that_is_no_integer_is_refused(flavour: Flavour, partition: 
             flavour.get(call("t", data, partition=partition))
 
 
+@pytest.mark.parametrize("partition", [1 << 63, -(1 << 70)])
+def test_a_partition_that_no_topic_has_is_refused(flavour: Flavour, partition: int) -> None:
+    producer = flavour.producer()
+    for call, data in ((producer.send, b"v"), (producer.send_batch, TABLE)):
+        with pytest.raises(ConfigError, match=rf"partition={partition}: it must be from 0 to 2\*\*31 - 1"):
+            flavour.get(call("t", data, partition=partition))
+
+
 @pytest.mark.parametrize(
     "record", [{"value": memoryview(b"abcdef")[::2]}, {"headers": [("\ud800", b"")]}, {"key": memoryview(b"ab")[::-1]}]
 )

@@ -62,9 +62,7 @@ def _tell(request: Request, partition: Partition, timestamp: int, answer: Any) -
     else:
         if timestamp == MAX_TIMESTAMP:
             timestamp = max((h.max_timestamp for h in log.headers(log.start_offset, end)), default=-1)
-            found = find_timestamp(log, timestamp, end) if timestamp >= 0 else None
-        else:
-            found = find_timestamp(log, timestamp, end) if timestamp >= 0 else None
+        found = find_timestamp(log, timestamp, end) if timestamp >= 0 else None
         if found is not None:
             answer.timestamp, answer.offset = found
             answer.leader_epoch = _epoch_of(partition, answer.offset)

@@ -351,11 +351,15 @@ def test_a_group_that_a_member_cannot_join_fails_it() -> None:
 
 def test_an_error_that_no_retry_mends_loses_the_partitions() -> None:
     member = joined(0)
+    sent_as = member.membership.metadata()
     member.wake()
     error = broker_error(ErrorCode.GROUP_AUTHORIZATION_FAILED, "a heartbeat", api="ConsumerGroupHeartbeat", group="g")
     assert isinstance(error, AuthorizationError)
     lost, failed = member.did(member.membership.failed(member.requests[-1], error, member.now))
     assert (lost, failed) == (Lose((("t", 0),)), Fail(error))
+    for code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH):
+        assert member.did(member.membership.fenced(code, sent_as, member.now)) == [], "a commit that was on its way"
+        assert (member.state(), member.membership.wake_ms) == (State.FAILED, float("inf"))
 
 
 def test_a_coordinator_that_moved_is_left_and_the_partitions_stay() -> None:
