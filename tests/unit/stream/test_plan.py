@@ -57,14 +57,14 @@ class AsyncHandler:
         (lambda: START.for_each(letters), "a generator never runs here"),
         (lambda: START.for_each(functools.partial(async_letters)), "a generator never runs here"),
         (lambda: START.for_each(lambda value: value, run_in="processes"), "import the handler by name"),
-        (lambda: START.batch(2.5), "give 1 record"),  # type: ignore[arg-type]
-        (lambda: START.batch(None), "give 1 record"),  # type: ignore[arg-type]
-        (lambda: START.batch(1, math.nan), "give 1 record"),
+        (lambda: START.batch(2.5), "max_records must be 1 or more"),  # type: ignore[arg-type]
+        (lambda: START.batch(None), "max_records must be 1 or more"),  # type: ignore[arg-type]
+        (lambda: START.batch(1, math.nan), "max_records must be 1 or more"),
         (lambda: START.for_each(str, workers=2.5), "above 0"),  # type: ignore[arg-type]
         (lambda: START.for_each(str, timeout_s=math.nan), "above 0"),
         (lambda: START.for_each(str, by=[1]), "by=.1."),  # type: ignore[arg-type]
-        (lambda: START.commit(every="3"), "give 1 offset"),  # type: ignore[arg-type]
-        (lambda: START.commit(within=math.nan), "give 1 offset"),
+        (lambda: START.commit(every="3"), "every must be 1 or more"),  # type: ignore[arg-type]
+        (lambda: START.commit(within=math.nan), "every must be 1 or more"),
         (lambda: START.retry(True), "attempts must be 1"),
         (lambda: START.retry(2, backoff_s=math.nan), "attempts must be 1"),
         (lambda: START.retry(2, on="x"), "an exception class"),  # type: ignore[arg-type]
@@ -80,8 +80,8 @@ class AsyncHandler:
         (lambda: START.run(MemorySource(), print), "is not a sink"),  # type: ignore[arg-type]
         (lambda: ConsumerSource(None), "it must be an AsyncConsumer"),  # type: ignore[arg-type]
         (lambda: NotNow("soon"), "0 or more"),  # type: ignore[arg-type]
-        (lambda: START.batch(0), "give 1 record"),
-        (lambda: START.batch(1, -1.0), "give 1 record"),
+        (lambda: START.batch(0), "max_records must be 1 or more"),
+        (lambda: START.batch(1, -1.0), "max_records must be 1 or more"),
         (lambda: START.for_each(None), "it must be a function"),  # type: ignore[arg-type]
         (lambda: START.for_each(str, workers=0), "above 0"),
         (lambda: START.for_each(str, timeout_s=0), "above 0"),
@@ -89,9 +89,9 @@ class AsyncHandler:
         (lambda: START.for_each(str, run_in="loops"), "run_in='loops'"),  # type: ignore[arg-type]
         (lambda: START.for_each(handle, run_in="threads"), "runs in"),
         (lambda: START.for_each(str, run_in="tasks", timeout_s=1.0), "cannot be stopped"),
-        (START.commit, "give 1 offset"),
-        (lambda: START.commit(every=0), "give 1 offset"),
-        (lambda: START.commit(within=-1), "give 1 offset"),
+        (START.commit, "every must be 1 or more"),
+        (lambda: START.commit(every=0), "every must be 1 or more"),
+        (lambda: START.commit(within=-1), "every must be 1 or more"),
         (lambda: START.retry(0), "attempts must be 1"),
         (lambda: START.retry(1, backoff_s=-1), "attempts must be 1"),
         (lambda: START.retry_topics(RetryTopic("a", 1), RetryTopic("a", 2)), "named twice"),

@@ -88,7 +88,7 @@ def test_commit_elsewhere_leaves_out_what_is_in_hand(
     assert committed(flavour.world) == {0: {"poll": 0, "batches": 0, "records": 1}[way]}
     warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 1, "one, however often"
-    assert "commit(batches)" in warnings[0]
+    assert "give commit() the batches" in warnings[0]
 
 
 def test_a_commit_without_rows_in_hand_warns_of_nothing(flavour: Flavour, caplog: pytest.LogCaptureFixture) -> None:
