@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kafwire import protocol
@@ -386,19 +386,15 @@ class GroupOffsets:
         if answer.error_code:
             self._fence([answer.error_code], me)
             raise broker_error(answer.error_code, api="OffsetFetch", group=self.group_id)
-        names = {topic_id: topic for topic, topic_id in ids.items()}
         found: dict[Partition, Committed | None] = {}
         codes: list[Code] = []
-        for topic in answer.topics:
-            name = names.get(topic.topic_id, "") if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name
-            for part in topic.partitions:
-                where = (name, part.partition_index)
-                if part.error_code:
-                    codes.append((where, part.error_code))
-                elif part.committed_offset < 0:
-                    found[where] = None
-                else:
-                    found[where] = Committed(part.committed_offset, part.committed_leader_epoch, part.metadata or "")
+        for where, part in _requested(answer.topics, partitions, ids, version):
+            if part.error_code:
+                codes.append((where, part.error_code))
+            elif part.committed_offset < 0:
+                found[where] = None
+            else:
+                found[where] = Committed(part.committed_offset, part.committed_leader_epoch, part.metadata or "")
         return found, codes
 
     async def _commit(
@@ -434,18 +430,7 @@ class GroupOffsets:
             message.group_instance_id = me.group_instance_id
         answer = await connection.call(message, version=version)
         self._fence([part.error_code for topic in answer.topics for part in topic.partitions], me)
-        names = {topic_id: topic for topic, topic_id in ids.items()}
-        return [
-            (
-                (
-                    names.get(topic.topic_id, "") if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name,
-                    part.partition_index,
-                ),
-                part.error_code,
-            )
-            for topic in answer.topics
-            for part in topic.partitions
-        ]
+        return [(where, part.error_code) for where, part in _requested(answer.topics, offsets, ids, version)]
 
     def _fence(self, codes: Iterable[int], sent_as: ConsumerGroupMetadata | None) -> None:
         """Report a code for a member that is gone to the membership, with the member that sent the request."""
@@ -455,6 +440,20 @@ class GroupOffsets:
 
     def _what(self, partitions: Iterable[Partition]) -> str:
         return f"{_names(partitions)} of group {self.group_id!r}"
+
+
+def _requested(
+    topics: Iterable[Any], partitions: Iterable[Partition], topic_ids: Mapping[str, uuid.UUID], version: int
+) -> Iterator[tuple[Partition, Any]]:
+    """Yield the requested partitions of a response. A damaged response may name others, which belong to no caller."""
+    wanted = set(partitions)
+    names = {topic_id: topic for topic, topic_id in topic_ids.items()}
+    for topic in topics:
+        name = names.get(topic.topic_id, "") if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name
+        for part in topic.partitions:
+            where = (name, part.partition_index)
+            if where in wanted:
+                yield where, part
 
 
 def lost_to_others(partitions: Sequence[Partition], group_id: str) -> CommitFailedError:

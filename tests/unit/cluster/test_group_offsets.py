@@ -631,6 +631,45 @@ def test_an_answer_that_leaves_out_what_was_asked_for_is_an_error(world: World, 
             fetch(world, make(world), [("t", 0)])
 
 
+@pytest.mark.parametrize("error_code", [ErrorCode.NONE, ErrorCode.GROUP_AUTHORIZATION_FAILED])
+def test_unrequested_partitions_of_a_response_are_ignored(world: World, error_code: int) -> None:
+    """A damaged byte of a topic id or of a partition's number makes such a response."""
+    offsets = make(world)
+    commit(world, offsets, {("t", 0): 5})
+
+    def more_offsets(call: Call) -> Answer:
+        response = protocol.OffsetFetchResponse
+        found = [
+            response.OffsetFetchResponsePartitions(partition_index=number, committed_offset=5, error_code=code)
+            for number, code in ((0, ErrorCode.NONE), (7, error_code))
+        ]
+        topics = call.message.groups[0].topics
+        other = uuid.UUID(int=9)
+        named = [
+            response.OffsetFetchResponseTopics(name=topics[0].name, topic_id=topics[0].topic_id, partitions=found),
+            response.OffsetFetchResponseTopics(name="other", topic_id=other, partitions=found[1:]),
+        ]
+        return response(groups=[response.OffsetFetchResponseGroup(group_id="g", topics=named)])
+
+    def more_commits(call: Call) -> Answer:
+        response = protocol.OffsetCommitResponse
+        (topic,) = call.message.topics
+        done = [
+            response.OffsetCommitResponsePartition(partition_index=number, error_code=code)
+            for number, code in ((0, ErrorCode.NONE), (7, error_code))
+        ]
+        return response(
+            topics=[response.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=done)]
+        )
+
+    world.on("OffsetFetch", more_offsets)
+    assert fetch(world, offsets, [("t", 0)]) == {("t", 0): Committed(5, -1, "")}
+    found, failed = world.run(offsets.fetch_available([("t", 0)], {}, patience_ms=1_000))
+    assert (set(found), failed) == ({("t", 0)}, {})
+    world.on("OffsetCommit", more_commits)
+    commit(world, offsets, {("t", 0): 6})
+
+
 @pytest.mark.parametrize("lagging", ["nothing", "metadata", "coordinator"])
 def test_a_coordinator_at_another_address_is_found(world: World, lagging: str) -> None:
     """Nothing is read from that broker or written to it, so no other news come that it has moved."""
