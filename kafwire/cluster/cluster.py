@@ -16,7 +16,7 @@ from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.broker_connection import BrokerConnection, host_and_port
 from kafwire.cluster.controller_requests import is_refused, needs_controller
 from kafwire.cluster.hedging import first_answer
-from kafwire.cluster.metadata import BrokerAddress, Metadata, TopicInfo
+from kafwire.cluster.metadata import BrokerAddress, Metadata, TopicInfo, damage_of
 from kafwire.cluster.metadata_refresh import Refresher
 from kafwire.cluster.node import Node
 from kafwire.cluster.reachability_log import Reach
@@ -378,7 +378,7 @@ class Cluster:
         left_s = (self._failing_since_ms + trigger_ms - now) / 1000
 
         async def ask_known(connection: BrokerConnection) -> Any:
-            response = await connection.call(request)
+            response = await _undamaged(connection, request)
             if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
                 self._leave_all(f"{connection.where} required it")
                 raise KafkaConnectionError(f"{connection.where} requires its clients to bootstrap again")
@@ -420,7 +420,7 @@ class Cluster:
         return response
 
     async def _ask_seed(self, request: Any, connection: BrokerConnection) -> Any:
-        response = await connection.call(request)
+        response = await _undamaged(connection, request)
         if response.error_code:
             # Other servers behind the same name may know more.
             connection.fail("it has no metadata")
@@ -680,6 +680,15 @@ class Cluster:
             self._doubting.cancel()
         for connection in self.connections:
             connection.close()
+
+
+async def _undamaged(connection: BrokerConnection, request: Any) -> Any:
+    """Return the metadata of a broker; raise `KafkaConnectionError` for partition numbers that cannot be right."""
+    response = await connection.call(request)
+    if damage := damage_of(response):
+        connection.fail("its metadata is damaged")
+        raise KafkaConnectionError(f"{connection.where} sent metadata with {damage}: the response is damaged")
+    return response
 
 
 def _unreachable(problems: Iterable[str]) -> KafkaConnectionError:

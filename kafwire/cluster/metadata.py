@@ -20,6 +20,8 @@ ANOTHER_ID_MS = 1_000
 # A replaced id most likely stays replaced, even if a broker lags for long.
 REPLACED_ID_MS = 60_000
 REPLACED_IDS = 4  # how many replaced ids are remembered per topic
+# Partitions have the numbers from 0. A broker that learns of a topic may lack some of them for a moment.
+MOST_GAPS = 1_000
 # A response with one of these does not show the topic, even if it exists.
 HIDES_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
@@ -75,6 +77,19 @@ def info_of(topic: MetadataResponse.MetadataResponseTopic) -> TopicInfo:
         for p in topic.partitions
     }
     return TopicInfo(topic.name, topic.topic_id, partitions)
+
+
+def damage_of(response: MetadataResponse) -> str | None:
+    """Return the fault of a response whose partition numbers cannot be right; None: it has none.
+
+    The client counts partitions by their numbers. One damaged byte would make millions of them.
+    """
+    for topic in response.topics:
+        numbers = [partition.partition_index for partition in topic.partitions]
+        if numbers and (min(numbers) < 0 or max(numbers) >= len(numbers) + MOST_GAPS):
+            wrong = min(numbers) if min(numbers) < 0 else max(numbers)
+            return f"partition {wrong} of topic {topic.name!r}, which has {len(numbers)} partition(s)"
+    return None
 
 
 @dataclass(slots=True)

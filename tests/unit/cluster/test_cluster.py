@@ -51,6 +51,30 @@ def test_when_no_server_can_be_reached_all_are_named_in_time() -> None:
         assert 3_000 < world.engine.now_ms() - started <= 5_001
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_damaged_metadata_of_one_broker_is_requested_from_another(known: bool) -> None:
+    """One damaged bit of a partition's number would make 67 million partitions: the engine counts them for minutes."""
+    with World(brokers=2) as world:
+        world.create_topic("t", partitions=2)
+        cluster = make_cluster(world)
+        if known:
+            world.run(cluster.refresh(["t"]))
+        asked = []
+
+        def damaged(call: Call) -> Any:
+            asked.append(call.node)
+            if call.node != asked[0]:
+                return None
+            response = world._on_Metadata(call)
+            response.topics[0].partitions[1].partition_index |= 1 << 26
+            return response
+
+        world.on("Metadata", damaged)
+        world.run(cluster.refresh(["t"], at_once=True))
+        assert set(asked) == {1, 2}
+        assert set(cluster.metadata.topics["t"].partitions) == {0, 1}
+
+
 def test_a_call_outlives_brokers_that_come_back() -> None:
     async def restart(world: World, cluster: Cluster) -> Any:
         call = asyncio.ensure_future(cluster.call(metadata()))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire.cluster.metadata import ANOTHER_ID_MS, REPLACED_ID_MS, REPLACED_IDS, BrokerAddress, Metadata
+from kafwire.cluster.metadata import ANOTHER_ID_MS, REPLACED_ID_MS, REPLACED_IDS, BrokerAddress, Metadata, damage_of
 from kafwire.errors import ErrorCode
 from kafwire.protocol import MetadataResponse
 
@@ -211,6 +211,17 @@ def test_a_topic_without_a_name_is_passed_over() -> None:
     response.topics[0].name = None
     assert metadata.update(response, 0) == set()
     assert metadata.topics == {}
+
+
+@pytest.mark.parametrize(("number", "wrong"), [(1 << 26, "67108864"), (-(1 << 31), "-2147483648"), (-1, "-1")])
+def test_partition_numbers_that_cannot_be_right_are_damage(number: int, wrong: str) -> None:
+    damage = damage_of(news({0: (1, 0), number: (1, 0)}))
+    assert damage == f"partition {wrong} of topic 't', which has 2 partition(s)"
+
+
+@pytest.mark.parametrize("numbers", [(), (0,), (2,), (0, 1, 2), (0, 3), (5, 999)])
+def test_a_response_that_lacks_some_partitions_is_undamaged(numbers: tuple[int, ...]) -> None:
+    assert damage_of(news(dict.fromkeys(numbers, (1, 0)))) is None
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9)), min_size=1))
