@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ FINDS = ROOT / "build/fuzz/finds"
 SUPPRESSED = ROOT / "fuzz/chaos/interpreter.supp"
 START_S = 60
 SHUTDOWN_S = 180
+ABORT_S = 10
 # An error's report, and a leak's; the interpreter leaves a few objects behind, which are not kafwire's.
 _ERROR = re.compile(r"(ERROR: \w*Sanitizer(?!: detected memory leaks)|WARNING: ThreadSanitizer|runtime error:).*")
 _LEAK = re.compile(r"^(?:Direct|Indirect) leak of .*?(?=^\n|\Z)", re.MULTILINE | re.DOTALL)
@@ -86,10 +88,26 @@ def run_client(sanitizer: str, folder: Path, arguments: list[str], seconds: floa
     try:
         out, err = process.communicate(timeout=seconds + SHUTDOWN_S)
     except subprocess.TimeoutExpired:
-        process.kill()
-        out, err = process.communicate()
-        return Outcome(finds=[f"the client did not end within {SHUTDOWN_S} s"], report=out + err)
+        out, err = abort(process)
+        return Outcome(finds=[f"the client did not end within {SHUTDOWN_S} s", busy_frames(err)], report=out + err)
     return judge(process.returncode, out, err)
+
+
+def abort(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """End a client that hangs, and return its output: `faulthandler` writes the frames of all threads."""
+    process.send_signal(signal.SIGABRT)
+    try:
+        return process.communicate(timeout=ABORT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()
+
+
+def busy_frames(err: str) -> str:
+    """Return the innermost frames of the engine's thread, which every call waits for."""
+    threads = re.split(r"\n(?=Thread 0x|Current thread 0x)", err)
+    frames = [thread for thread in threads if "in _run_loop" in thread]
+    return "\n".join(["the engine's thread:", *(frames[-1].splitlines()[1:12] if frames else ["no frames"])])
 
 
 def judge(code: int, out: str, err: str) -> Outcome:

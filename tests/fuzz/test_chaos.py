@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from fuzz.chaos import build
-from fuzz.chaos.run import Outcome, run_client
+from fuzz.chaos.run import Outcome, abort, busy_frames, run_client
 
 SEED = 20130101
 NO_SERVERS = json.dumps(["", "", {}])  # for an actor that needs none
@@ -34,3 +37,27 @@ def test_a_buffer_that_the_collector_clears_is_found(tmp_path: Path) -> None:
 def test_a_queue_that_is_not_freed_is_found(tmp_path: Path) -> None:
     outcome = run_planted(tmp_path, "        kw_queue_free(self.queue)\n", "        pass\n", 2)
     assert any("leak" in find and "kw_queue_new" in find for find in outcome.finds)
+
+
+def test_the_frames_of_a_client_that_hangs_are_reported() -> None:
+    program = """
+import threading, time
+def _run_loop():
+    while True:
+        time.sleep(0.01)
+threading.Thread(target=_run_loop, daemon=True).start()
+print("ready", flush=True)
+threading.Event().wait()
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    _, err = abort(process)
+    assert process.returncode == -signal.SIGABRT
+    assert "in _run_loop" in busy_frames(err)
+    assert "in _run_loop" not in busy_frames("")
