@@ -21,7 +21,7 @@ from benchmarks.rounds import Figure, as_json, run_row
 from benchmarks.row import Row, Topic
 from benchmarks.rows import ROWS, choose
 from benchmarks.topics import Topics
-from kafwire.testing.certificates import Certificates, make_certificates
+from kafwire.broker.security.certificates import Certificates, make_certificates
 
 HERE = Path(__file__).parent
 BUILD = ROOT / "build" / "benchmarks"

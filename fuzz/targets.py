@@ -16,7 +16,7 @@ import pyarrow as pa
 from fuzz.avro_schemas import PAIRS, corpus
 from kafwire import protocol
 from kafwire.avro import AvroDecoder
-from kafwire.consumer._fetch import parse_answer, scan_headers
+from kafwire.consumer.fetch._fetch import parse_answer, scan_headers
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
 from kafwire.records import decode_batches

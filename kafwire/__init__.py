@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from kafwire._version import __version__ as __version__
+
 TYPE_CHECKING = False  # `typing` alone would cost a third of the import
 
 if TYPE_CHECKING:
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
     from kafwire.aio.producer import AsyncProducer
     from kafwire.aio.scan import AsyncScan
     from kafwire.aio.share_consumer import AsyncShareConsumer
+    from kafwire.config.typed_options import (
+        ClientOptions,
+        ConsumerOptions,
+        ProducerOptions,
+        ScanOptions,
+        ShareConsumerOptions,
+    )
     from kafwire.consumer.share.share_batch import ShareBatch
     from kafwire.errors import (
         AuthenticationError,
@@ -51,8 +60,7 @@ if TYPE_CHECKING:
         TransactionTimeoutError,
         UnknownSchemaError,
     )
-    from kafwire.options import ClientOptions, ConsumerOptions, ProducerOptions, ScanOptions, ShareConsumerOptions
-    from kafwire.producer._batch import BatchDelivery, Delivery
+    from kafwire.producer.buffer._batch import BatchDelivery, Delivery
     from kafwire.records import Batch, Record, RecordBatch
     from kafwire.secret import Secret
     from kafwire.security.oauth_token import OAuthToken
@@ -96,8 +104,6 @@ def _check_free_threading() -> None:
 
 if "t" in getattr(sys, "abiflags", ""):
     _check_free_threading()
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AsyncBatchDelivery",
@@ -186,22 +192,22 @@ _HOMES = {
     "AuthenticationError": "kafwire.errors",
     "AuthorizationError": "kafwire.errors",
     "Batch": "kafwire.records",
-    "BatchDelivery": "kafwire.producer._batch",
+    "BatchDelivery": "kafwire.producer.buffer._batch",
     "BrokerError": "kafwire.errors",
     "BrokerMetadata": "kafwire.types",
     "Client": "kafwire.sync.client",
-    "ClientOptions": "kafwire.options",
+    "ClientOptions": "kafwire.config.typed_options",
     "ClusterMetadata": "kafwire.types",
     "CommitFailedError": "kafwire.errors",
     "CommittedOffset": "kafwire.types",
     "ConfigError": "kafwire.errors",
     "Consumer": "kafwire.sync.consumer",
     "ConsumerGroupMetadata": "kafwire.types",
-    "ConsumerOptions": "kafwire.options",
+    "ConsumerOptions": "kafwire.config.typed_options",
     "CorruptBatchError": "kafwire.errors",
     "DecodeError": "kafwire.errors",
     "DelegationToken": "kafwire.types",
-    "Delivery": "kafwire.producer._batch",
+    "Delivery": "kafwire.producer.buffer._batch",
     "KafkaConnectionError": "kafwire.errors",
     "KafkaError": "kafwire.errors",
     "KafkaTimeoutError": "kafwire.errors",
@@ -214,7 +220,7 @@ _HOMES = {
     "PollIntervalError": "kafwire.errors",
     "Producer": "kafwire.sync.producer",
     "ProducerFencedError": "kafwire.errors",
-    "ProducerOptions": "kafwire.options",
+    "ProducerOptions": "kafwire.config.typed_options",
     "ProtocolError": "kafwire.errors",
     "PurgedError": "kafwire.errors",
     "Record": "kafwire.records",
@@ -224,12 +230,12 @@ _HOMES = {
     "SchemaError": "kafwire.errors",
     "SchemaRegistryError": "kafwire.errors",
     "Scan": "kafwire.sync.scan",
-    "ScanOptions": "kafwire.options",
+    "ScanOptions": "kafwire.config.typed_options",
     "Secret": "kafwire.secret",
     "SerializationError": "kafwire.errors",
     "ShareBatch": "kafwire.consumer.share.share_batch",
     "ShareConsumer": "kafwire.sync.share_consumer",
-    "ShareConsumerOptions": "kafwire.options",
+    "ShareConsumerOptions": "kafwire.config.typed_options",
     "Split": "kafwire.sync.scan",
     "Tail": "kafwire.types",
     "TopicMetadata": "kafwire.types",

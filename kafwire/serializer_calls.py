@@ -10,7 +10,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from kafwire.config import FetchConfig, ProducerConfig
+from kafwire.config.configs import FetchConfig, ProducerConfig
 from kafwire.errors import ConfigError, KafkaError, SerializationError
 from kafwire.records._records import Batch, Record, RecordIterator
 from kafwire.serialization import Codec, Headers

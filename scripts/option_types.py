@@ -1,4 +1,4 @@
-"""Writes kafwire/options.py, the types of keyword options for editors and type checkers, from kafwire.config.
+"""Writes kafwire/config/typed_options.py, the types of keyword options for editors and type checkers.
 
 `python -m scripts.option_types` writes it anew; a test says when that is due.
 """
@@ -20,9 +20,9 @@ from kafwire.config import (
     ScanConfig,
     ShareConsumerConfig,
 )
-from kafwire.security_config import MECHANISMS, PROTOCOLS, SecurityConfig
+from kafwire.config.security import MECHANISMS, PROTOCOLS, SecurityConfig
 
-FILE = Path(__file__).parents[1] / "kafwire" / "options.py"
+FILE = Path(__file__).parents[1] / "kafwire" / "config" / "typed_options.py"
 HEAD = '"""Types of keyword options; `python -m scripts.option_types` writes them from `kafwire.config`."""'
 KINDS = (ClientConfig, FetchConfig, ProducerConfig, ConsumerConfig, ScanConfig, ShareConsumerConfig)
 # An argument of its own.

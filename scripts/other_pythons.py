@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The benchmarks and the soak import other clients, which are not installed there.
 LEFT_OUT = ["tests/unit/test_sanitizers.py", "tests/unit/benchmarks", "tests/unit/soak"]
 # At the boundary too: the broker, the simulated world, the fuzzer and the commands are Python throughout.
-PYTHON_ONLY = [f"tests/unit/{name}" for name in ("cli", "fuzz", "scripts", "simulation", "testing")]
+PYTHON_ONLY = [f"tests/unit/{name}" for name in ("broker", "cli", "fuzz", "scripts", "simulation", "testing")]
 LONG = [
     "many_partitions",
     "thousand_part",

@@ -21,8 +21,8 @@ import confluent_kafka.admin
 import confluent_kafka.aio
 
 import kafwire
-from kafwire import config_names
 from kafwire.config import ConsumerConfig, ProducerConfig
+from kafwire.config import names as config_names
 from kafwire.peer_names import ADMIN, CONSUMER, DELIVERY, MODULE, PRODUCER, RECORD, SHARE_CONSUMER, line_for
 from scripts.marks import with_part
 

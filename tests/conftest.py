@@ -76,7 +76,7 @@ MAY_BE_SKIPPED = [
         "other Pythons have no type checkers, and what these report is the same for every Python",
     ),
     (
-        "tests/unit/producer/test_partitioner_hashes.py::",
+        "tests/unit/producer/buffer/test_partitioner_hashes.py::",
         "could not import 'confluent_kafka'|does not bring librdkafka",
         "other Pythons have no other clients, and the hashes are the same for every Python",
     ),

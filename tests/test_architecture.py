@@ -102,7 +102,7 @@ REAL_TIME = ("tests/integration/", "tests/spark/", "tests/conformance/")
 IMPORTED_OF_TESTS = {"support", "soak", "scenarios"}
 # What is still set of private fields, by file.
 PRIVATE_FIELDS_SET: dict[str, list[str]] = {
-    "tests/unit/producer/test_batch_delivery.py": [
+    "tests/unit/producer/buffer/test_batch_delivery.py": [
         "_accumulator",
         "_closed",
         "_config",
@@ -118,8 +118,8 @@ RIGHT_IN_TESTS = [
     ("tests/support/seeds.py", "random.SystemRandom", 1, "the one place that draws"),
     ("tests/support/deadlines.py", "time.sleep", 1, "the one place that looks again and again"),
     ("tests/support/deadlines.py", "*.wait()", 1, "under asyncio.timeout"),
-    ("tests/unit/producer/test_dispatcher.py", "*.wait()", 1, "of the simulated world's loop, which has a limit"),
-    ("tests/unit/producer/test_rows_interleaved.py", "*.wait()", 1, "its own, with a deadline"),
+    ("tests/unit/producer/send/test_dispatcher.py", "*.wait()", 1, "of the simulated world's loop, which has a limit"),
+    ("tests/unit/producer/buffer/test_rows_interleaved.py", "*.wait()", 1, "its own, with a deadline"),
     ("tests/support/scripted_broker.py", "*.wait()", 1, "a broker that says nothing until it is stopped"),
     (
         "tests/integration/test_three_acks.py",
@@ -136,7 +136,7 @@ RIGHT_IN_TESTS = [
         2,
         "a reader that is slow; what has been read of half a request cannot be seen",
     ),
-    ("tests/unit/testing/broker/groups/test_classic_group.py", "*.join()", 2, "a member's request"),
+    ("tests/unit/broker/groups/test_classic_group.py", "*.join()", 2, "a member's request"),
     ("tests/integration/test_async_producer.py", "*.result()", 2, "an awaitable's, which does not wait"),
     ("tests/integration/test_async_producer.py", "asyncio.sleep", 2, "until it is cancelled, under a timeout"),
     ("tests/integration/test_async_scan.py", "asyncio.sleep", 1, "cancelled at various moments"),
@@ -207,7 +207,10 @@ def test_a_compiled_module_uses_lower_layers_only(name: str) -> None:
         if used not in COMPILED:
             light = {
                 f"kafwire.{each}"
-                for each in ("errors", "handles", "peer_names", "runtime.log", "runtime.patched", "secret", "types")
+                for each in (
+                    *("errors", "handles", "peer_names", "runtime.log", "runtime.patched", "runtime.stream_threads"),
+                    *("secret", "types"),
+                )
             }
             assert used in light, f"{name} is compiled and may not use {used}"
 
@@ -222,7 +225,7 @@ def test_the_picture_of_the_tree_is_the_tree() -> None:
         drawn |= {f"{name}/" for name in re.findall(r"(\w+)/", line)}
     there = {f"{path.parent.name}/" for suffix in ("py", "c") for path in PACKAGE.rglob(f"*.{suffix}")}
     inner = {PACKAGE / "testing" / name for name in ("faults", "history", "fuzzer", "strategies")}
-    inner |= {PACKAGE / "protocol" / "api", PACKAGE / "testing" / "broker" / "api"}
+    inner |= {PACKAGE / "protocol" / "api", PACKAGE / "broker" / "api"}
     there |= {
         path.stem
         for suffix in ("py", "pyx", "c", "h")
@@ -446,7 +449,7 @@ def unnamed_requests(tree: ast.AST) -> Iterator[int]:
 
 def test_errors_of_answers_name_the_request() -> None:
     # What cannot be refused by an ACL: nobody is anybody yet; and an error that is told again.
-    exempt = {"cluster/authentication.py", "cluster/broker_connection.py", "producer/errors.py:doubtful"}
+    exempt = {"cluster/authentication.py", "cluster/broker_connection.py", "producer/outcome/errors.py:doubtful"}
     found = []
     for file in sorted(PACKAGE.rglob("*.py")):
         name = file.relative_to(PACKAGE).as_posix()

@@ -16,7 +16,7 @@ from benchmarks import answers, avro_flights
 from benchmarks.payload import make_pool, split_pool
 from kafwire._codec import crc32c_of
 from kafwire.avro import AvroDecoder
-from kafwire.consumer._fetch import parse_answer
+from kafwire.consumer.fetch._fetch import parse_answer
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol import FetchResponse, MetadataResponse
 from kafwire.records import decode_batches, encode_batch

@@ -12,7 +12,8 @@ from itertools import count
 
 from benchmarks.workers.common import Options, Pass, work
 from benchmarks.workers.waits import wait_for_each
-from kafwire import __version__, protocol
+from kafwire import protocol
+from kafwire._version import __version__
 from kafwire.records import Record, encode_batch
 from kafwire.runtime import _io
 

@@ -6,7 +6,7 @@ from typing import Any
 import kafwire
 from benchmarks import answers
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
-from kafwire.consumer._fetch import parse_answer
+from kafwire.consumer.fetch._fetch import parse_answer
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol import FetchResponse, MetadataResponse
 

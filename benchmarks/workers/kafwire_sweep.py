@@ -10,7 +10,7 @@ from collections.abc import Callable
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
 from benchmarks.workers.delays import percentile
 from kafwire import Producer, __version__
-from kafwire.producer._batch import Delivery
+from kafwire.producer.buffer._batch import Delivery
 
 
 def pace(options: Options) -> Callable[[], Pass]:

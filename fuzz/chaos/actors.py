@@ -20,8 +20,8 @@ import pyarrow as pa
 
 import kafwire
 from fuzz.chaos.server import PARTITIONS, STORED
-from kafwire.consumer._fetch_buffer import FetchBuffer
-from kafwire.consumer._fetch_reader import FetchReader
+from kafwire.consumer.delivery._fetch_reader import FetchReader
+from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.records import encode_batch

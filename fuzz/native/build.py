@@ -32,12 +32,12 @@ IN_C = {
     "fast_path": [
         HERE / "fast_path.c",
         EXACT,
-        *(Path(f"kafwire/consumer/native/{name}.c") for name in ("fast_path", "queue")),
+        *(Path(f"kafwire/consumer/fetch/native/{name}.c") for name in ("fast_path", "queue")),
     ],
 }
 IN_CYTHON = {
     "varint": ["kafwire._codec"],
-    "header": ["kafwire._codec", "kafwire.consumer._fetch"],
+    "header": ["kafwire._codec", "kafwire.consumer.fetch._fetch"],
     "codec": ["kafwire._codec"],
     "message": ["kafwire.protocol._message"],
     "avro": ["kafwire.avro._decoder"],

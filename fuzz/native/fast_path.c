@@ -3,7 +3,7 @@
  * Input: one byte (the version, and whether a session is expected), one that says what is expected, then the frame. The
  * queue holds what was taken until the end, so a slice beyond the frame shows when it is read, and a frame given back too
  * early too. */
-#include "kafwire/consumer/native/fast_path.h"
+#include "kafwire/consumer/fetch/native/fast_path.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@ from kafwire._codec cimport BatchHeader, batch_header
 import traceback
 
 from kafwire.memory._buffer import Buffer
-from kafwire.consumer._fetch import parse_answer, scan_headers
+from kafwire.consumer.fetch._fetch import parse_answer, scan_headers
 from kafwire.errors import ProtocolError
 
 

@@ -16,8 +16,8 @@ import crc32c
 from fuzz.native import choice
 from fuzz.targets import AvroValues, FetchAnswers, FrameCore, Messages
 from kafwire.compression import compress, decompress
-from kafwire.consumer._fetch import parse_answer, scan_headers
-from kafwire.consumer._fetch_buffer import FetchBuffer, FetchFastPath
+from kafwire.consumer.fetch._fetch import parse_answer, scan_headers
+from kafwire.consumer.fetch._fetch_buffer import FetchBuffer, FetchFastPath
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
 from kafwire.records import decode_batches

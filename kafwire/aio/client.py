@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafwire.aio.bridge import on_engine
 from kafwire.aio.token_calls import AsyncTokenCalls
-from kafwire.cluster.client_requests import Requests
+from kafwire.calls.client_requests import Requests
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.delegation_tokens import DelegationTokens
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
-from kafwire.config import ClientConfig, from_config
+from kafwire.config.configs import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
@@ -25,7 +25,7 @@ from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.aio.scan import AsyncScan
-    from kafwire.options import ClientOptions, ScanOptions
+    from kafwire.config.typed_options import ClientOptions, ScanOptions
     from kafwire.scanner.reader import ProgressOption
 
 _T = TypeVar("_T")

@@ -21,10 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, ov
 from kafwire.aio.batch_reader import BatchReading
 from kafwire.aio.bridge import on_engine
 from kafwire.aio.partition_stream import AsyncPartitionStream
-from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.offset_spec import Bound, OffsetSpec
-from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer.arguments import (
+from kafwire.calls.consumer_arguments import (
     Selection,
     layouts,
     milliseconds,
@@ -33,12 +30,15 @@ from kafwire.consumer.arguments import (
     subscription_of,
     times_of,
 )
-from kafwire.consumer.arrow_stream import ArrowStream
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.offset_spec import Bound, OffsetSpec
+from kafwire.config.configs import ConsumerConfig, from_config
 from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, repr_of
+from kafwire.consumer.delivery.arrow_stream import ArrowStream
+from kafwire.consumer.delivery.partition_claim import Claim
+from kafwire.consumer.group.rebalance_handlers import Handler, Handlers
 from kafwire.consumer.offsets.commits import ToCommit
 from kafwire.consumer.offsets.hand import Hand, Handed, UnreadRemainder, rests_of
-from kafwire.consumer.partition_claim import Claim
-from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
@@ -49,7 +49,7 @@ from kafwire.serializer_calls import Deserializers
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kafwire.options import ConsumerOptions
+    from kafwire.config.typed_options import ConsumerOptions
     from kafwire.records import Batch, Record
 
 _T = TypeVar("_T")

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from kafwire.errors import KafkaError
-from kafwire.producer._batch import BatchDelivery, Budget, Delivery, ProducerBatch
+from kafwire.producer.buffer._batch import BatchDelivery, Budget, Delivery, ProducerBatch
 from kafwire.types import RecordMetadata
 
 log = logging.getLogger("kafwire")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 from kafwire.aio.batch_reader import BatchReading
 from kafwire.aio.bridge import on_engine
 from kafwire.consumer.core import ConsumerCore
+from kafwire.consumer.delivery.partition_claim import Claim, StreamEnded, not_explicit
 from kafwire.consumer.offsets.hand import Hand, Handed
 from kafwire.consumer.offsets.partition_progress import PartitionProgress
-from kafwire.consumer.partition_claim import Claim, StreamEnded, not_explicit
 from kafwire.handles import refuse_copy
 from kafwire.runtime.interfaces import Engine
 from kafwire.types import TopicPartition

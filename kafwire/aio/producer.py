@@ -11,24 +11,21 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
-from kafwire.cluster.cluster import Cluster
-from kafwire.config import ProducerConfig, from_config
-from kafwire.errors import ConfigError, KafkaError, UnknownPartition
-from kafwire.handles import refuse_copy
-from kafwire.peer_names import PRODUCER_ARGUMENTS, AsyncProducerNames, refuse_arguments
-from kafwire.producer._batch import BatchDelivery, Delivery
-from kafwire.producer.arguments import (
-    CLOSED,
+from kafwire.calls.producer_arguments import (
     Header,
     carry,
     check_partition,
     check_topic,
-    given_up,
-    no_room,
     wrong_argument,
 )
-from kafwire.producer.flush import undelivered
-from kafwire.producer.sender import Sender
+from kafwire.cluster.cluster import Cluster
+from kafwire.config.configs import ProducerConfig, from_config
+from kafwire.errors import ConfigError, KafkaError, UnknownPartition
+from kafwire.handles import refuse_copy
+from kafwire.peer_names import PRODUCER_ARGUMENTS, AsyncProducerNames, refuse_arguments
+from kafwire.producer.buffer._batch import BatchDelivery, Delivery
+from kafwire.producer.send.flush import closed_early, undelivered
+from kafwire.producer.send.sender import CLOSED, Sender
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -38,8 +35,8 @@ from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition,
 
 if TYPE_CHECKING:
     from kafwire.aio.transaction import AsyncTransactionBlock
-    from kafwire.options import ProducerOptions
-    from kafwire.producer.transaction_manager import Transactions
+    from kafwire.config.typed_options import ProducerOptions
+    from kafwire.producer.transactions.manager import Transactions
 
 log = logging.getLogger("kafwire")
 
@@ -224,7 +221,7 @@ class AsyncProducer(AsyncProducerNames):
                     if delivery is not None:
                         return delivery
                 if not await place.wait(until):
-                    raise no_room(self._sender, self._config)
+                    raise self._sender.no_room()
         finally:
             loop_state.leave(place)
 
@@ -273,7 +270,7 @@ class AsyncProducer(AsyncProducerNames):
                 until = self._deadline(loop_state)
                 while not (place.is_first and self._accumulator.budget.has_room()):
                     if not await place.wait(until):
-                        raise no_room(self._sender, self._config)
+                        raise self._sender.no_room()
             finally:
                 loop_state.leave(place)
 
@@ -391,7 +388,7 @@ class AsyncProducer(AsyncProducerNames):
         """
         lost = await self._close(timeout_of(timeout))
         if lost:
-            raise given_up(lost)
+            raise closed_early(lost)
 
     async def _close(self, timeout: float | None) -> dict[str, int]:  # noqa: ASYNC109
         if self._closed or self._engine.is_over:

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
+from kafwire.calls.consumer_arguments import layouts, milliseconds, names_of, servers_first
 from kafwire.cluster.cluster import Cluster
-from kafwire.config import ShareConsumerConfig, from_config
-from kafwire.consumer.arguments import layouts, milliseconds, names_of, servers_first
+from kafwire.config.configs import ShareConsumerConfig, from_config
 from kafwire.consumer.core import CLOSE_SECONDS
 from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_batch import ShareBatch
@@ -26,7 +26,7 @@ from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
 
 if TYPE_CHECKING:
-    from kafwire.options import ShareConsumerOptions
+    from kafwire.config.typed_options import ShareConsumerOptions
     from kafwire.records import Record
 
 _ARGUMENTS = ("topics", "columns", "layout")

@@ -192,7 +192,7 @@ def _discard_output() -> None:
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from kafwire import __version__
+        from kafwire._version import __version__
 
         click.echo(f"kafwire {__version__}")
         ctx.exit()

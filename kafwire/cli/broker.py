@@ -13,7 +13,7 @@ import click
 from kafwire.cli.signals import orderly_end
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.embedded import EmbeddedKafka
+    from kafwire.broker.embedded import EmbeddedKafka
 
 __all__ = ["command"]
 
@@ -135,9 +135,9 @@ class _OneLine(logging.Formatter):
 @contextmanager
 def _started(nodes: int, options: Mapping[str, Any]) -> Iterator[EmbeddedKafka]:
     """Yield the running brokers; report each of their errors in one line."""
-    from kafwire.testing.broker.embedded import EmbeddedKafka
-    from kafwire.testing.broker.storage.journal import DamagedError
-    from kafwire.testing.kafka import SetupError
+    from kafwire.broker.embedded import EmbeddedKafka
+    from kafwire.broker.setup_error import SetupError
+    from kafwire.broker.storage.journal import DamagedError
 
     try:
         kafka = EmbeddedKafka(nodes, **options)
@@ -166,7 +166,7 @@ def _print_addresses(kafka: EmbeddedKafka, *, secured: bool, plain: bool) -> Non
     click.echo(kafka.bootstrap)
     if not secured:
         return
-    from kafwire.testing.client_files import written_options
+    from kafwire.broker.security.client_files import written_options
 
     if plain:
         click.echo(f"listener PLAINTEXT {kafka.direct}")
@@ -177,7 +177,7 @@ def _users() -> dict[str, str]:
     """Return SASL users, the same on all listeners; only the written client options have their passwords."""
     import secrets
 
-    from kafwire.testing.security import USERS
+    from kafwire.broker.security.security import USERS
 
     return {user: secrets.token_urlsafe(18) for user in USERS}
 
@@ -205,7 +205,7 @@ def _ports(port: int, nodes: int, listeners: Sequence[tuple[str, int | None]], *
 
 
 def _listener(name: str, users: Mapping[str, str]) -> Any:
-    from kafwire.testing.security import Security
+    from kafwire.broker.security.security import Security
 
     if name.upper().startswith("SSL"):
         return Security("SSL", client_auth="required" if name.upper() == "SSL_MTLS" else "none")
@@ -214,7 +214,7 @@ def _listener(name: str, users: Mapping[str, str]) -> Any:
 
 
 def _configs(properties: Sequence[str]) -> dict[str, str]:
-    from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, DESCRIBED_CONFIGS
+    from kafwire.broker.topics.configs import BROKER_CONFIGS, DESCRIBED_CONFIGS
 
     configs = {}
     for text in properties:
@@ -243,7 +243,7 @@ def _topics(texts: Sequence[str]) -> dict[str, int]:
 
 
 def _topic(text: str) -> tuple[str, int]:
-    from kafwire.testing.broker.api.metadata import is_name
+    from kafwire.broker.api.metadata import is_name
 
     name, _, count = text.rpartition(":") if ":" in text else (text, "", "1")
     if not is_name(name):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kafwire.bootstrap import DEFAULT_PORT
+from kafwire.config.bootstrap import DEFAULT_PORT
 
 __all__ = [
     "client_options",
@@ -114,7 +114,7 @@ def timeout_ms() -> int:
 def look_for_leaders(options: Mapping[str, Any], topic: str) -> None:
     """Request metadata of a topic, and ApiVersions from each of its leaders. Raises `KafkaError` at the timeout."""
     from kafwire import Client, protocol
-    from kafwire.config import ClientConfig
+    from kafwire.config.configs import ClientConfig
 
     request: Any = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version="0")
     with Client(**only(options, ClientConfig)) as client:
@@ -131,7 +131,7 @@ def client_options(
 
     -b has precedence over -X, then the file, then KAFWIRE_BROKERS. Raises click's UsageError for a wrong option.
     """
-    from kafwire.config import from_config
+    from kafwire.config.configs import from_config
     from kafwire.errors import ConfigError
 
     given: dict[str, tuple[str, Any]] = {}
@@ -180,7 +180,8 @@ def _take(given: dict[str, tuple[str, Any]], text: str, where: str) -> None:
 
 
 def _is_option(word: str) -> bool:
-    from kafwire import config, config_names
+    from kafwire import config
+    from kafwire.config import names as config_names
 
     plain = word.replace(".", "_")
     kinds = (config.ProducerConfig, config.ConsumerConfig)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kafwire import KafkaError
-    from kafwire.producer._batch import ProducerBatch
+    from kafwire.producer.buffer._batch import ProducerBatch
 
 __all__ = ["DeliveryTracker"]
 

@@ -60,7 +60,7 @@ def doctor(
 ) -> int:
     """Print one line for each check."""
     needed()
-    from kafwire.config import ClientConfig
+    from kafwire.config.configs import ClientConfig
 
     options = client_options(ClientConfig, servers, settings, config_file)
     query = named_values("--option", given)
@@ -174,9 +174,9 @@ def _executors(
 ) -> Iterator[SparkFinding]:
     from pyspark import cloudpickle as untyped
 
-    from kafwire.bootstrap import parse_servers
     from kafwire.cli import spark_diagnosis as diagnosis
     from kafwire.cli import spark_probe
+    from kafwire.config.bootstrap import parse_servers
     from kafwire.secret import Secret
 
     plain = {name: value.reveal() if isinstance(value, Secret) else value for name, value in options.items()}

@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
-from kafwire import __version__
+from kafwire._version import __version__
 from kafwire.cluster.authentication import Authentication, Prepared
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.metadata import BrokerAddress
@@ -36,7 +36,7 @@ from kafwire.cluster.reachability_hints import (
     misadvertised,
 )
 from kafwire.cluster.reachability_log import Reach
-from kafwire.config import ClientConfig
+from kafwire.config.configs import ClientConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     AuthenticationError,
@@ -580,7 +580,7 @@ class BrokerConnection:
             self._socket.set_response_filter(response_filter)
 
     def went_by(self, counts: Mapping[str, Any]) -> None:
-        """Count requests that threads sent directly (see `kafwire.producer._direct_send`)."""
+        """Count requests that threads sent directly (see `kafwire.producer.buffer._direct_send`)."""
         self.requests += counts["batches"]
         self.bytes_out += counts["bytes_out"]
         self.responses += counts["responses"]

@@ -14,23 +14,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
+from kafwire.calls.consumer_arguments import Selection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import lost_to_others
-from kafwire.config import ConsumerConfig
-from kafwire.consumer._fetch_reader import FetchReader
-from kafwire.consumer.arguments import Selection
-from kafwire.consumer.assignment import Assignment
+from kafwire.config.configs import ConsumerConfig
+from kafwire.consumer.delivery._fetch_reader import FetchReader
+from kafwire.consumer.delivery.partition_claim import Claim
+from kafwire.consumer.delivery.partition_feed import PartitionFeed
+from kafwire.consumer.delivery.silence import Silence
 from kafwire.consumer.denied_partitions import DeniedPartitions
-from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.fetch.engine import Fetcher
+from kafwire.consumer.fetch.read_plan import consumer_budget, consumer_plan
+from kafwire.consumer.group.assignment import Assignment
+from kafwire.consumer.group.rebalance_handlers import Handlers, PendingCall
 from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.offsets.hand import Hand, Handed
 from kafwire.consumer.offsets.partition_progress import PartitionProgress
-from kafwire.consumer.partition_claim import Claim
-from kafwire.consumer.partition_feed import PartitionFeed
-from kafwire.consumer.positions import Positions
-from kafwire.consumer.read_plan import consumer_budget, consumer_plan
-from kafwire.consumer.rebalance_handlers import Handlers, PendingCall
-from kafwire.consumer.silence import Silence
+from kafwire.consumer.offsets.positions import Positions
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.integers import HIGHEST, PollOnly, natural
 from kafwire.records._arrow import Layout
@@ -42,8 +42,8 @@ from kafwire.serializer_calls import Deserializers
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kafwire.consumer.group.ownership import PartitionOwnership
-    from kafwire.consumer.group_membership import GroupMembership
+    from kafwire.consumer.group.group_membership import GroupMembership
+    from kafwire.consumer.ownership import PartitionOwnership
 
 # Limits of one poll: a number of batches, and the bytes of decoded columns after which no batch is added.
 POLL_BATCHES = 64
@@ -83,7 +83,7 @@ class ConsumerCore:
         self.denied = DeniedPartitions(self.fetcher, self.assignment.start_again)
         self.membership: GroupMembership | None = None
         if config.group_id is not None:
-            from kafwire.consumer.group_membership import GroupMembership  # only members of groups load it
+            from kafwire.consumer.group.group_membership import GroupMembership  # only members of groups load it
 
             self.membership = GroupMembership(
                 self.fetcher, config, self.assignment, self.commits, Handlers() if handlers is None else handlers

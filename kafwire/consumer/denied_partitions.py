@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kafwire.consumer.fetcher import Fetcher
-from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.errors import AuthorizationError, KafkaError
 from kafwire.types import TopicPartition
 

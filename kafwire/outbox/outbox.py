@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from kafwire.config import ClientConfig, ProducerConfig
+from kafwire.config.checks import number, some_text
+from kafwire.config.configs import ClientConfig, ProducerConfig
+from kafwire.config.typed_options import ProducerOptions
 from kafwire.database.connections import Connection, Kind, check_name
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.integers import real
-from kafwire.option_checks import number, some_text
-from kafwire.options import ProducerOptions
 from kafwire.outbox.dead_letters import DeadLetters
 from kafwire.outbox.outage import Outage
 from kafwire.outbox.outbox_table import OutboxTable

@@ -41,7 +41,7 @@ from kafwire.outbox.state_topic import PARTITION, last_progress
 from kafwire.outbox.suspects import Refusal, Suspects
 
 if TYPE_CHECKING:
-    from kafwire.producer._batch import Delivery
+    from kafwire.producer.buffer._batch import Delivery
     from kafwire.sync.client import Client
     from kafwire.sync.producer import Producer
 

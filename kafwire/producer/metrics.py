@@ -11,8 +11,8 @@ from typing import Any
 
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.errors import BrokerError, KafkaError
-from kafwire.producer._batch import ProducerBatch
-from kafwire.producer._queues import PartitionQueue
+from kafwire.producer.buffer._batch import ProducerBatch
+from kafwire.producer.buffer._queues import PartitionQueue
 
 
 class Tally:
@@ -100,7 +100,7 @@ class ProduceCounters:
             tally.queue_ms_max = max(tally.queue_ms_max, queued_ms)
 
     def went_by(self, queue: PartitionQueue, counts: Mapping[str, Any]) -> None:
-        """Count batches sent and acknowledged directly (see `kafwire.producer._direct_send`)."""
+        """Count batches sent and acknowledged directly (see `kafwire.producer.buffer._direct_send`)."""
         tally = self._of(queue)
         tally.batches += counts["batches"]
         tally.records += counts["records"]

@@ -39,9 +39,7 @@ from kafwire.runtime.native_transport import NativeTransport
 from kafwire.runtime.patched import allocate_lock, get_ident, new_thread
 from kafwire.runtime.reports import Reports
 from kafwire.runtime.resolver import SystemResolver
-
-# Each function lists the threads that are inside an Arrow stream now. Modules that make streams add theirs.
-stream_thread_sources: list[Callable[[], list[int]]] = []
+from kafwire.runtime.stream_threads import stream_threads
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -197,7 +195,7 @@ class NativeEngine:
         """End all members, then stop and join both threads. After a failure, delivery callbacks still run."""
         if self.is_foreign or self._ending:
             return
-        inside = {thread: _where(thread) for thread in _stream_threads()}
+        inside = {thread: _where(thread) for thread in stream_threads()}
         try:
             if not self.has_failed:
                 self.run(self._end_members)
@@ -286,10 +284,6 @@ class NativeEngine:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _stream_threads() -> list[int]:
-    return [thread for threads in stream_thread_sources for thread in threads()]
-
-
 def _where(thread: int) -> tuple[FrameType | None, int]:
     """Return the current frame of a thread, and its instruction index."""
     frame = sys._current_frames().get(thread)
@@ -304,7 +298,7 @@ def _wait_for_leaving(inside: Mapping[int, tuple[FrameType | None, int]]) -> Non
     """
     until = time.monotonic() + LEAVE_S
     while time.monotonic() < until and (
-        _stream_threads() or any(where == _where(thread) != (None, -1) for thread, where in inside.items())
+        stream_threads() or any(where == _where(thread) != (None, -1) for thread, where in inside.items())
     ):
         time.sleep(0.001)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafwire.config import ScanConfig
-from kafwire.consumer.fetch_budget import Budget
-from kafwire.consumer.fetch_strategies import FetchStrategy
-from kafwire.consumer.read_plan import Advice, ReadPlan
+from kafwire.config.configs import ScanConfig
+from kafwire.consumer.fetch.budget import Budget
+from kafwire.consumer.fetch.read_plan import Advice, ReadPlan
+from kafwire.consumer.fetch.strategies import FetchStrategy
 from kafwire.lazy_dataclass import dataclass
 
 _SCAN = ReadPlan(

@@ -20,8 +20,8 @@ from rich.progress import (
 )
 
 if TYPE_CHECKING:
-    from kafwire.consumer._fetch_buffer import FetchBuffer
-    from kafwire.consumer.partition_cursor import FetchCursor
+    from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
+    from kafwire.consumer.fetch.cursor import FetchCursor
 
 __all__ = ["Bar", "ProgressBar"]
 

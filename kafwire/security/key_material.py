@@ -11,10 +11,10 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from kafwire.config.security import SecurityConfig
 from kafwire.errors import ConfigError
 from kafwire.lazy_dataclass import dataclass
 from kafwire.secret import Secret
-from kafwire.security_config import SecurityConfig
 
 _JKS = b"\xfe\xed\xfe\xed"
 _JCEKS = b"\xce\xce\xce\xce"

@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from kafwire.config.security import SecurityConfig
 from kafwire.errors import ConfigError
 from kafwire.security import pem
 from kafwire.security.key_material import KeyMaterial
-from kafwire.security_config import SecurityConfig
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafwire.config.security import SecurityConfig
 from kafwire.errors import ConfigError
 from kafwire.runtime.interfaces import SslSource, StreamSource
 from kafwire.runtime.log import log
 from kafwire.secret import Secret
 from kafwire.security import _tls, key_material, pem
 from kafwire.security.key_material import KeyMaterial
-from kafwire.security_config import SecurityConfig
 
 if TYPE_CHECKING:
     import ssl

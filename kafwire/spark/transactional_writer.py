@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafwire.producer.sequencer import Identity
+    from kafwire.producer.outcome.sequencer import Identity
     from kafwire.spark.options import WriteOptions
 
 log = logging.getLogger("kafwire.spark")

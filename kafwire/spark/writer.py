@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafwire.producer._batch import BatchDelivery
+    from kafwire.producer.buffer._batch import BatchDelivery
     from kafwire.spark.options import WriteOptions
 
 log = logging.getLogger("kafwire.spark")

@@ -7,7 +7,7 @@ these offsets are committed with it.
 A transaction that cannot be committed is aborted. Its batches are still here, and go through the pipeline again, except
 those of partitions that are no longer this member's.
 
-The commit gets the member first, and then checks that each partition is owned: `consumer/group/ownership.py` says why.
+The commit gets the member first, and then checks that each partition is owned: `consumer/ownership.py` says why.
 Between these two and the request there is no `await`. A call repeated after a time-out names the same member and
 offsets: a newer member would commit offsets that the coordinator must refuse.
 """

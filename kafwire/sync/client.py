@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.cluster.client_requests import Requests
+from kafwire.calls.client_requests import Requests
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.delegation_tokens import DelegationTokens
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
-from kafwire.config import ClientConfig, from_config
+from kafwire.config.configs import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
@@ -21,7 +21,7 @@ from kafwire.sync.token_calls import TokenCalls
 from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kafwire.options import ClientOptions, ScanOptions
+    from kafwire.config.typed_options import ClientOptions, ScanOptions
     from kafwire.scanner.reader import ProgressOption
     from kafwire.sync.scan import Scan
 

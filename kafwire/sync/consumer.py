@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.offset_spec import Bound, OffsetSpec
-from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer.arguments import (
+from kafwire.calls.consumer_arguments import (
     Selection,
     layouts,
     milliseconds,
@@ -19,10 +16,13 @@ from kafwire.consumer.arguments import (
     subscription_of,
     times_of,
 )
-from kafwire.consumer.arrow_stream import ArrowStream
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.offset_spec import Bound, OffsetSpec
+from kafwire.config.configs import ConsumerConfig, from_config
 from kafwire.consumer.core import CLOSE_SECONDS, ConsumerCore, repr_of
+from kafwire.consumer.delivery.arrow_stream import ArrowStream
+from kafwire.consumer.group.rebalance_handlers import Handler, Handlers
 from kafwire.consumer.offsets.commits import ToCommit
-from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
@@ -33,7 +33,7 @@ from kafwire.sync.batch_reader import BatchReader
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kafwire.options import ConsumerOptions
+    from kafwire.config.typed_options import ConsumerOptions
     from kafwire.records import Batch, Record
     from kafwire.sync.partition_stream import PartitionStream
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.core import ConsumerCore
+from kafwire.consumer.delivery._fetch_reader import FetchReader
+from kafwire.consumer.delivery.partition_claim import Claim, StreamEnded, not_explicit
 from kafwire.consumer.offsets.hand import Hand
 from kafwire.consumer.offsets.partition_progress import PartitionProgress
-from kafwire.consumer.partition_claim import Claim, StreamEnded, not_explicit
 from kafwire.handles import refuse_copy
 from kafwire.runtime.interfaces import Engine
 

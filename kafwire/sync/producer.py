@@ -8,15 +8,21 @@ from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from kafwire.calls.producer_arguments import (
+    carry,
+    check_partition,
+    check_topic,
+    wrong_argument,
+)
 from kafwire.cluster.cluster import Cluster
-from kafwire.config import ProducerConfig, from_config
+from kafwire.config.configs import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import PRODUCER_ARGUMENTS, ProducerNames, refuse_arguments
-from kafwire.producer._accumulator import RecordSender
-from kafwire.producer._batch import BatchDelivery, Delivery
-from kafwire.producer.arguments import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
-from kafwire.producer.sender import Sender
+from kafwire.producer.buffer._accumulator import RecordSender
+from kafwire.producer.buffer._batch import BatchDelivery, Delivery
+from kafwire.producer.send.flush import closed_early
+from kafwire.producer.send.sender import CLOSED, Sender
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -25,8 +31,8 @@ from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
-    from kafwire.options import ProducerOptions
-    from kafwire.producer.transaction_manager import Transactions
+    from kafwire.config.typed_options import ProducerOptions
+    from kafwire.producer.transactions.manager import Transactions
     from kafwire.sync.client import Client
     from kafwire.sync.transaction import TransactionBlock
 
@@ -168,7 +174,7 @@ class Producer(RecordSender, ProducerNames):
                     deadline = self._deadline()
                     self._learn([name], deadline)
                     if not self._accumulator.budget.wait(self._left(deadline)):
-                        raise no_room(self._sender, self._config)
+                        raise self._sender.no_room()
             row += len(rows)
 
     def _plan_rows(self, topic: str, *rest: Any) -> Any:
@@ -476,7 +482,7 @@ class Producer(RecordSender, ProducerNames):
         self._closed = True
         lost = self._engine.run(self._sender.close, timeout_of(timeout))
         if lost:
-            raise given_up(lost)
+            raise closed_early(lost)
 
     def __enter__(self) -> Self:
         return self
@@ -510,7 +516,7 @@ class Producer(RecordSender, ProducerNames):
             if topic not in self._accumulator.topics:
                 self._learn([topic], deadline)
             elif not self._accumulator.budget.wait(self._left(deadline)):
-                raise no_room(self._sender, self._config)
+                raise self._sender.no_room()
             try:
                 delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
             except UnknownPartition as error:

@@ -25,7 +25,7 @@ from kafwire.serializer_calls import Deserializers
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafwire.options import ScanOptions
+    from kafwire.config.typed_options import ScanOptions
     from kafwire.records import Batch, Record
 
 

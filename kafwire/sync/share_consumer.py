@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from kafwire.calls.consumer_arguments import layouts, milliseconds, names_of, servers_first
 from kafwire.cluster.cluster import Cluster
-from kafwire.config import ShareConsumerConfig, from_config
-from kafwire.consumer.arguments import layouts, milliseconds, names_of, servers_first
+from kafwire.config.configs import ShareConsumerConfig, from_config
 from kafwire.consumer.core import CLOSE_SECONDS
 from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_batch import ShareBatch
@@ -24,7 +24,7 @@ from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
 
 if TYPE_CHECKING:
-    from kafwire.options import ShareConsumerOptions
+    from kafwire.config.typed_options import ShareConsumerOptions
     from kafwire.records import Record
 
 _ARGUMENTS = ("topics", "columns", "layout")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from kafwire.errors import KafkaError, TransactionAbortableError
 from kafwire.handles import refuse_copy
-from kafwire.producer.transaction_state import OPEN
+from kafwire.producer.transactions.state import OPEN
 
 if TYPE_CHECKING:
-    from kafwire.producer.transaction_manager import Transactions
+    from kafwire.producer.transactions.manager import Transactions
     from kafwire.sync.producer import Producer
 
 # An interrupted program must end soon, and not wait for a coordinator that cannot be reached.

@@ -8,22 +8,25 @@ machine. `kafwire.testing.pytest_plugin` has both as fixtures. `kafwire.testing.
 from typing import TYPE_CHECKING
 
 from kafwire.lazy_names import lazy_names
+from kafwire.testing import old_paths
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.embedded import EmbeddedKafka
+    from kafwire.broker.embedded import EmbeddedKafka
+    from kafwire.broker.security.security import Security
     from kafwire.testing.cluster import KafkaCluster, Node
-    from kafwire.testing.security import Security
     from kafwire.testing.simulated_time import run_in_simulated_time
 
 __all__ = ["EmbeddedKafka", "KafkaCluster", "Node", "Security", "run_in_simulated_time"]
 
 _HOMES = {
-    "EmbeddedKafka": "kafwire.testing.broker.embedded",
+    "EmbeddedKafka": "kafwire.broker.embedded",
     "KafkaCluster": "kafwire.testing.cluster",
     "Node": "kafwire.testing.cluster",
-    "Security": "kafwire.testing.security",
+    "Security": "kafwire.broker.security.security",
     "run_in_simulated_time": "kafwire.testing.simulated_time",
 }
+
+old_paths.install()
 
 if not TYPE_CHECKING:  # a type checker would take every name for an Any
     __getattr__ = lazy_names(__name__, _HOMES)

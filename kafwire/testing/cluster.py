@@ -31,18 +31,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kafwire.broker.ports import Ports, alive_brokers, choose_ports
+from kafwire.broker.security.client_options import Dialect
+from kafwire.broker.security.cluster_security import ClusterSecurity
+from kafwire.broker.security.security import Security, as_listeners
+from kafwire.broker.setup_error import SetupError
 from kafwire.handles import refuse_copies
-from kafwire.testing.client_options import Dialect
 from kafwire.testing.cluster_proxies import ClusterProxies
-from kafwire.testing.cluster_security import ClusterSecurity
 from kafwire.testing.faults import FaultProxy, Rule
 from kafwire.testing.formatting import format_nodes
-from kafwire.testing.kafka import DEFAULT_VERSION, SetupError, cache_folder
+from kafwire.testing.kafka import DEFAULT_VERSION, cache_folder
 from kafwire.testing.launcher import Launcher, class_archive
 from kafwire.testing.node import POLL_SECONDS, TAIL_LINES, ClusterError, Node
 from kafwire.testing.node_properties import append_listeners, default_properties, property_texts
-from kafwire.testing.ports import Ports, alive_brokers, choose_ports
-from kafwire.testing.security import Security, as_listeners
+from kafwire.testing.scram_users import create_users
 
 __all__ = ["ClusterError", "KafkaCluster", "Node", "SetupError", "prepare"]
 
@@ -404,7 +406,7 @@ class KafkaCluster:
                     raise ClusterError(node.explain(f"did not see all nodes within {self._start_timeout:g} s"))
                 time.sleep(POLL_SECONDS)
         if self._security is not None:
-            self._security.create_users(self.nodes, self._start_timeout)
+            create_users(self._security, self.nodes, self._start_timeout)
 
     def _make_node(self, node_id: int, ports: Ports) -> Node:
         assert self._folder is not None

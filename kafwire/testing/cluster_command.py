@@ -7,11 +7,12 @@ import threading
 from collections.abc import Sequence
 from types import FrameType
 
-from kafwire.testing.client_files import written_options
+from kafwire.broker.security.client_files import written_options
+from kafwire.broker.security.security import MECHANISMS, Security
+from kafwire.broker.setup_error import SetupError
 from kafwire.testing.cluster import KafkaCluster, prepare
-from kafwire.testing.kafka import DEFAULT_VERSION, SetupError, class_path
+from kafwire.testing.kafka import DEFAULT_VERSION, class_path
 from kafwire.testing.node import ClusterError
-from kafwire.testing.security import MECHANISMS, Security
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

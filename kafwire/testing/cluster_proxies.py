@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from kafwire.broker.ports import HOST, Ports
+from kafwire.broker.security.security import Security
 from kafwire.testing.faults import FaultProxy, Rule
 from kafwire.testing.faults.sources import source_of
 from kafwire.testing.node import ClusterError, Node
-from kafwire.testing.ports import HOST, Ports
-from kafwire.testing.security import Security
 
 __all__ = ["ClusterProxies"]
 

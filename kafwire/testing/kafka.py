@@ -16,6 +16,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from kafwire.broker.setup_error import SetupError
+
 DEFAULT_VERSION = "4.4.0"
 PREVIOUS_VERSION = "4.3.1"
 OLDEST_VERSION = "3.9.1"
@@ -52,10 +54,6 @@ LOG4J2_CONFIGURATION = """<Configuration status="error">
   </Loggers>
 </Configuration>
 """
-
-
-class SetupError(RuntimeError):
-    """This machine lacks a part that a real broker needs. The message names it, and a way to install it."""
 
 
 def cache_folder() -> Path:

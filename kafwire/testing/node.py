@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from kafwire.broker.ports import HOST, alive_brokers
+from kafwire.broker.properties_file import properties_file
 from kafwire.handles import refuse_copies
 from kafwire.testing.launcher import Launcher
-from kafwire.testing.node_properties import properties_file
-from kafwire.testing.ports import HOST, alive_brokers
 
 POLL_SECONDS = 0.03
 TAIL_LINES = 60

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-from kafwire.testing.ports import HOST, ByNode, Ports
+from kafwire.broker.ports import HOST, ByNode, Ports
 
 _LISTS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
-_BACKSLASH = 0x5C
 
 
 def default_properties(node_id: int, nodes: int, ports: Ports) -> dict[str, str]:
@@ -63,19 +62,7 @@ def property_texts(properties: Mapping[str, object]) -> dict[str, str]:
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in properties.items()}
 
 
-def properties_file(properties: Mapping[str, str]) -> str:
-    """Return the text of a file of these properties for Java: in ASCII, with all other characters escaped."""
-    return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items())
-
-
 def append_listeners(properties: dict[str, str], more: Mapping[str, str]) -> None:
     """Add properties of further listeners; their lists come after the present ones."""
     for key, value in more.items():
         properties[key] = f"{properties[key]},{value}" if key in _LISTS else value
-
-
-def _escaped(value: str) -> str:
-    units = value.encode("utf-16-be", "surrogatepass")
-    numbers = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
-    text = "".join(chr(unit) if 0x20 < unit < 0x7F and unit != _BACKSLASH else f"\\u{unit:04x}" for unit in numbers)
-    return text.replace("\\u0020", " ") if value == value.strip() else text

@@ -33,7 +33,7 @@ import pytest
 from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION, PREVIOUS_VERSION
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.embedded import EmbeddedKafka
+    from kafwire.broker.embedded import EmbeddedKafka
     from kafwire.testing.cluster import KafkaCluster
     from kafwire.testing.simulation.cluster import ClusterWorld
 
@@ -54,7 +54,7 @@ def _arguments(request: pytest.FixtureRequest) -> dict[str, Any]:
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
     """A Kafka cluster in this process, for this test. It needs no Java; any client can connect."""
-    from kafwire.testing.broker.embedded import EmbeddedKafka
+    from kafwire.broker.embedded import EmbeddedKafka
 
     with EmbeddedKafka(**_arguments(request)) as running:
         yield running
@@ -73,7 +73,8 @@ def kafka_simulation(request: pytest.FixtureRequest) -> Iterator[ClusterWorld]:
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> KafkaCluster:
     """`cluster`; the test is skipped if Java is missing, or if Kafka's jars are neither here nor can be fetched."""
-    from kafwire.testing.kafka import SetupError, java
+    from kafwire.broker.setup_error import SetupError
+    from kafwire.testing.kafka import java
 
     try:
         java()
@@ -193,7 +194,7 @@ def pytest_runtest_makereport(
 
 def _sections(value: object) -> list[tuple[str, str]]:
     """Return the sections of a report for a fixture. A class that is not imported cannot be its class."""
-    embedded = sys.modules.get("kafwire.testing.broker.embedded")
+    embedded = sys.modules.get("kafwire.broker.embedded")
     cluster = sys.modules.get("kafwire.testing.cluster")
     if embedded is not None and isinstance(value, embedded.EmbeddedKafka):
         found = [(f"The last requests to Kafka at {value.bootstrap}", value.last_requests(_REQUESTS))]

@@ -6,10 +6,12 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from kafwire.broker.ports import HOST
+from kafwire.broker.security.cluster_security import ClusterSecurity
 from kafwire.protocol import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -19,10 +21,9 @@ from kafwire.protocol import (
     SaslHandshakeRequest,
 )
 from kafwire.protocol.framing import decode_response, encode_request
-from kafwire.testing.node import POLL_SECONDS, ClusterError
-from kafwire.testing.ports import HOST
+from kafwire.testing.node import POLL_SECONDS, ClusterError, Node
 
-__all__ = ["create_scram_users", "exchange", "unverified", "wait_for_scram_user"]
+__all__ = ["create_scram_users", "create_users", "exchange", "unverified", "wait_for_scram_user"]
 
 # name -> Kafka's number, and the hash
 _MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
@@ -43,6 +44,24 @@ def exchange(connection: socket.socket, message: Request[R], version: int) -> R:
             raise ConnectionResetError("the broker has closed the connection")
         answer = stream.read(struct.unpack(">i", head)[0])
     return decode_response(type(message), answer, version)[1]
+
+
+def create_users(security: ClusterSecurity, nodes: Sequence[Node], timeout: float) -> None:
+    """Create the SCRAM users of a cluster, and wait until all nodes, which must run, know them."""
+    scram = [listener for listener in security.listeners if listener.has_scram]
+    users: dict[str, dict[str, str]] = {}
+    for listener in scram:
+        for mechanism in listener.mechanisms:
+            if mechanism.startswith("SCRAM-"):
+                passwords = {user: listener.password(user) for user in listener.users}
+                users[mechanism] = users.get(mechanism, {}) | passwords
+    create_scram_users(nodes[0].port, users, timeout)
+    for listener in scram:
+        tls = unverified(security.certificates.client_pem) if listener.has_tls else None
+        mechanisms = [mechanism for mechanism in listener.mechanisms if mechanism.startswith("SCRAM-")]
+        for port in security.nodes[listener.name]:
+            for user in listener.users:
+                wait_for_scram_user(port, user, mechanisms[-1], tls, timeout)
 
 
 def create_scram_users(port: int, users: Mapping[str, Mapping[str, str]], timeout: float) -> None:

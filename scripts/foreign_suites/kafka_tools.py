@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import kafwire
+from kafwire.broker.security.acls import Acl
 from kafwire.errors import ErrorCode
 from kafwire.protocol import CreateAclsRequest, DeleteAclsRequest
-from kafwire.testing.broker.security.acls import Acl
 from scripts.foreign_suites.running import ROOT
 
 __all__ = ["bindings", "read_options", "write_tools"]

@@ -23,7 +23,7 @@ AREAS = (
     Area("stream", 0.12, ("kafwire/stream/**/*.py",)),
     Area("outbox", 0.04, ("kafwire/outbox/**/*.py", "kafwire/database/**/*.py")),
     Area("security", 0.06, ("kafwire/security/**/*.py",)),
-    Area("broker", 0.10, ("kafwire/testing/broker/**/*.py",)),
+    Area("broker", 0.10, ("kafwire/broker/**/*.py",)),
     Area("flavours", 0.10, ("kafwire/sync/**/*.py", "kafwire/aio/**/*.py")),
     Area("history", 0.07, ("kafwire/testing/history/**/*.py",)),
     Area("cython", 0.24, ("kafwire/**/*.pyx",)),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kafwire.config.jaas import parse_jaas
 from kafwire.errors import ConfigError
-from kafwire.jaas import parse_jaas
 from kafwire.secret import Secret
 from tests.support.java_oracle import Oracle, OracleError
 

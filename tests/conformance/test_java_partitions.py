@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from kafwire.producer._partitioner import PartitionWeights
-from kafwire.producer.partitioner import Balance
+from kafwire.producer.buffer._partitioner import PartitionWeights
+from kafwire.producer.buffer.partitioner import Balance
 from tests.support import seeds
 from tests.support.accumulator_store import Store
 from tests.support.java_oracle import Oracle

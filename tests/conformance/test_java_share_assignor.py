@@ -9,9 +9,9 @@ import uuid
 
 import pytest
 
-from kafwire.testing.broker.groups.consumer_member import TopicPartition
-from kafwire.testing.broker.groups.hash_order import hash_of_id
-from kafwire.testing.broker.groups.share_assignor import Assignment, ShareSpec, simple
+from kafwire.broker.groups.consumer_member import TopicPartition
+from kafwire.broker.groups.hash_order import hash_of_id
+from kafwire.broker.groups.share_assignor import Assignment, ShareSpec, simple
 from tests.support import seeds
 from tests.support.java_oracle import Oracle
 

@@ -13,7 +13,7 @@ from fuzz.chaos.run import Outcome, abort, busy_frames, run_client
 
 SEED = 20130101
 NO_SERVERS = json.dumps(["", "", {}])  # for an actor that needs none
-SOURCE = "kafwire/consumer/_fetch_buffer.pyx"
+SOURCE = "kafwire/consumer/fetch/_fetch_buffer.pyx"
 
 
 def run_planted(folder: Path, whole: str, broken: str, seconds: int) -> Outcome:

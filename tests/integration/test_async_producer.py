@@ -14,7 +14,7 @@ import pytest
 import kafwire
 from kafwire.aio.deliveries import AsyncDelivery, LoopState
 from kafwire.errors import BrokerError, ErrorCode, KafkaError, KafkaTimeoutError
-from kafwire.producer._batch import Budget
+from kafwire.producer.buffer._batch import Budget
 from kafwire.runtime.interfaces import Clock, Waiter
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended

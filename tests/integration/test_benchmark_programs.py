@@ -23,7 +23,7 @@ from benchmarks.rows import CONSUMERS
 from benchmarks.strategies import VALUE_BYTES, Runner
 from benchmarks.strategies_report import draw
 from benchmarks.topics import Topics
-from kafwire.testing.certificates import Certificates, make_certificates
+from kafwire.broker.security.certificates import Certificates, make_certificates
 from kafwire.testing.cluster import KafkaCluster
 from tests.support.certificates import Authority
 

@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import TopicPartition as AioPartition
 
 import kafwire
-from kafwire.testing.broker.embedded import EmbeddedKafka
+from kafwire.broker.embedded import EmbeddedKafka
 from tests.support import seeds
 from tests.support.interop import (
     CODECS,

@@ -14,9 +14,9 @@ import pytest
 
 import kafwire
 from kafwire import protocol
+from kafwire.broker.embedded import EmbeddedKafka
+from kafwire.broker.groups.hash_order import hash_of_id
 from kafwire.testing import KafkaCluster
-from kafwire.testing.broker.embedded import EmbeddedKafka
-from kafwire.testing.broker.groups.hash_order import hash_of_id
 from tests.support import deadlines as waiting
 from tests.support import seeds
 from tests.support.consumer_group_walk import Walk

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.testing import KafkaCluster
-from kafwire.testing.broker.embedded import EmbeddedKafka
 from tests.support import seeds
 from tests.support.differential import CONFIGS, Side, apis, compared
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import kafwire
+from kafwire.broker.storage.file_log import FileLog
+from kafwire.broker.storage.files import FilePool, RealFiles
 from kafwire.records import decode_batches
 from kafwire.testing import EmbeddedKafka, KafkaCluster
-from kafwire.testing.broker.storage.file_log import FileLog
-from kafwire.testing.broker.storage.files import FilePool, RealFiles
 from kafwire.testing.kafka import class_path, java
 from tests.support import seeds
 from tests.support.broker_process import BrokerProcess

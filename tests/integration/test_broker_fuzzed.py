@@ -14,7 +14,7 @@ import pytest
 
 import kafwire
 from kafwire import protocol
-from kafwire.testing.broker.embedded import EmbeddedKafka
+from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.testing.fuzzer.campaign import Campaign, Options, resolve
 from tests.support import deadlines as waiting
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from kafwire.testing.broker.embedded import EmbeddedKafka
-from kafwire.testing.broker.groups.classic_group import ClassicGroup
-from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
-from kafwire.testing.broker.groups.group import GroupState
-from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.groups.offsets import OffsetStore
-from kafwire.testing.broker.state import ClusterState
+from kafwire.broker.embedded import EmbeddedKafka
+from kafwire.broker.groups.classic_group import ClassicGroup
+from kafwire.broker.groups.consumer_group import ConsumerGroup
+from kafwire.broker.groups.group import GroupState
+from kafwire.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.state import ClusterState
 from tests.support.group_clients import GroupClient, JavaMembers
 from tests.support.group_stage import GROUP, PARTITIONS, GroupStage
 

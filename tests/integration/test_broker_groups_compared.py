@@ -10,8 +10,8 @@ import pytest
 
 import kafwire
 from kafwire import protocol
+from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.testing import KafkaCluster
-from kafwire.testing.broker.embedded import EmbeddedKafka
 from tests.support import deadlines as waiting
 from tests.support import seeds
 from tests.support.group_walk import Walk

@@ -17,8 +17,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 import kafwire
+from kafwire.broker.faults import Fault
 from kafwire.testing import EmbeddedKafka
-from kafwire.testing.broker.faults import Fault
 from tests.support.doc_blocks import environment
 
 TOPIC = "flights"
@@ -448,7 +448,7 @@ def test_a_simulation_is_a_world_of_the_test(tmp_path: Path) -> None:
         tmp_path,
         """
         import kafwire, pytest
-        from kafwire.testing.broker.faults import Faults
+        from kafwire.broker.faults import Faults
 
         @pytest.mark.kafka(nodes=3)
         def test_it(kafka_simulation):

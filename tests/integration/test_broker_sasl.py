@@ -12,9 +12,9 @@ import pytest
 
 import kafwire
 from kafwire import protocol
+from kafwire.broker.security.acls import Acl
 from kafwire.errors import AuthenticationError, ErrorCode
 from kafwire.testing import EmbeddedKafka, KafkaCluster
-from kafwire.testing.broker.security.acls import Acl
 from kafwire.testing.scram_users import create_scram_users, exchange
 from tests.support.acls import Cluster
 from tests.support.deadlines import until

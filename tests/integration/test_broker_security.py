@@ -16,9 +16,9 @@ from confluent_kafka.admin import AdminClient
 
 import kafwire
 from kafwire import protocol
+from kafwire.broker.request_log import SeenRequest
 from kafwire.errors import AuthenticationError
 from kafwire.testing import EmbeddedKafka, Security
-from kafwire.testing.broker.request_log import SeenRequest
 from tests.support.acls import Cluster
 from tests.support.deadlines import until
 from tests.support.java_client import JavaClient, Written

@@ -8,7 +8,7 @@ import confluent_kafka
 import pytest
 
 import kafwire
-from kafwire.testing.broker.embedded import EmbeddedKafka
+from kafwire.broker.embedded import EmbeddedKafka
 from tests.support import deadlines as waiting
 from tests.support.share_members import QUICK, Delivered, JavaShareMember, JavaShareMembers
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from kafwire import protocol
+from kafwire.broker.embedded import EmbeddedKafka
+from kafwire.broker.groups.hash_order import hash_of_id
 from kafwire.testing import KafkaCluster
-from kafwire.testing.broker.embedded import EmbeddedKafka
-from kafwire.testing.broker.groups.hash_order import hash_of_id
 from tests.support import deadlines as waiting
 from tests.support import seeds
 from tests.support.share_group_walk import MembersWalk

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 from kafwire import protocol
+from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.testing import KafkaCluster
-from kafwire.testing.broker.embedded import EmbeddedKafka
 from tests.support import deadlines as waiting
 from tests.support import seeds
 from tests.support.share_walk import BrokerSocket

@@ -12,13 +12,13 @@ import pytest
 
 import kafwire
 from kafwire import protocol
+from kafwire.broker.ports import Ports
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
 from kafwire.runtime.engine import default_engine
 from kafwire.testing.cluster import KafkaCluster, Node
-from kafwire.testing.ports import Ports
 from tests.support import seeds
 from tests.support.deadlines import until
 from tests.support.kafka_versions import CLUSTERS

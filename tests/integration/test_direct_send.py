@@ -19,10 +19,10 @@ import pytest
 import kafwire
 from kafwire import records
 from kafwire.errors import BrokerError, ErrorCode, KafkaConnectionError, KafkaError, KafkaTimeoutError
-from kafwire.producer import direct_send as direct_send_ways
-from kafwire.producer._batch import Delivery, ProducerBatch
-from kafwire.producer._direct_send import PendingSend
-from kafwire.producer._queues import PartitionQueue
+from kafwire.producer.buffer._batch import Delivery, ProducerBatch
+from kafwire.producer.buffer._direct_send import PendingSend
+from kafwire.producer.buffer._queues import PartitionQueue
+from kafwire.producer.send import direct_send as direct_send_ways
 from kafwire.runtime.engine import default_engine
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended, until

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 import kafwire
-from kafwire.security_config import SecurityConfig
+from kafwire.config.security import SecurityConfig
 from kafwire.testing import KafkaCluster, Security
 from tests.support.certificates import Authority
 from tests.support.doc_blocks import BLOCK, ROOT

@@ -23,8 +23,8 @@ import confluent_kafka
 import pytest
 
 import kafwire
+from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.config import ConsumerConfig, ProducerConfig
-from kafwire.testing.broker.embedded import EmbeddedKafka
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources.read_text

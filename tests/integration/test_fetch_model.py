@@ -1,6 +1,6 @@
 """The model of a broker's fetch sessions, and the simulated world's Fetch, beside a real broker: the same requests.
 
-What is proven on the model (`tests/unit/consumer/test_fetch_session_model.py`) is worth as much as the model.
+What is proven on the model (`tests/unit/consumer/fetch/test_session_model.py`) is worth as much as the model.
 """
 
 from __future__ import annotations

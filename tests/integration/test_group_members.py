@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.testing import KafkaCluster
-from kafwire.testing.broker.embedded import EmbeddedKafka
 from tests.support.group_clients import JavaMembers
 from tests.support.group_stage import PARTITIONS, GroupStage
 

@@ -13,10 +13,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kafwire.broker.ports import alive_brokers
 from kafwire.testing.cluster import ClusterError, KafkaCluster, prepare
 from kafwire.testing.kafka import DEFAULT_VERSION
 from kafwire.testing.launcher import class_archive
-from kafwire.testing.ports import alive_brokers
 from kafwire.testing.pytest_plugin import ClusterFactory
 from tests.support.deadlines import until
 

@@ -18,12 +18,12 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kafwire.broker.properties_file import properties_file
 from kafwire.protocol import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafwire.testing import KafkaCluster, Security
 from kafwire.testing.faults import Reset
 from kafwire.testing.faults.script import CONNECT
 from kafwire.testing.kafka import OLDEST_VERSION, class_path, java
-from kafwire.testing.node_properties import properties_file
 from kafwire.testing.pytest_plugin import ClusterFactory
 from kafwire.testing.scram_users import exchange
 from tests.support.acls import Operation, Resource, allow, forget

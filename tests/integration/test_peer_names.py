@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 import kafwire
+from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.peer_names import (
     ADMIN,
     ADMIN_ARGUMENTS,
@@ -33,7 +34,6 @@ from kafwire.peer_names import (
     SHARE_CONSUMER_ARGUMENTS,
     line_for,
 )
-from kafwire.testing.broker.embedded import EmbeddedKafka
 from scripts.porting_tables import PEERS, TABLES, kafka
 
 LISTS = Path(__file__).parents[1] / "data" / "config_names.json"
@@ -235,7 +235,7 @@ def options_of(kind: Any) -> set[str]:
     ],
 )
 def test_the_list_of_options_has_each_option_of_the_installed_peer(source: str, kinds: dict[str, Any]) -> None:
-    """`tests/unit/test_config_names.py` has the meaning of each."""
+    """`tests/unit/config/test_names.py` has the meaning of each."""
     names = json.loads(LISTS.read_text())[source]["names"]
     for letter, kind in kinds.items():
         assert options_of(kind) - {name for name, letters in names.items() if letter in letters} == set()

@@ -86,8 +86,8 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
     broker.always("Fetch", scripted.no_answer)
     broker.always("Produce", scripted.no_answer)
     code = f"""
-    import kafwire.producer.sender
-    kafwire.producer.sender.EXIT_FLUSH_S = 0.3
+    import kafwire.producer.send.sender
+    kafwire.producer.send.sender.EXIT_FLUSH_S = 0.3
     def body():
         try:
             {call}
@@ -95,7 +95,7 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
             pass
     threading.Thread(target=body, daemon=True).start()
     if "to_reader" in {call!r}:
-        from kafwire.consumer._arrow_stream import stream_threads
+        from kafwire.consumer.delivery._arrow_stream import stream_threads
         while not stream_threads():
             time.sleep(0.01)
         print(flush=True)
@@ -118,8 +118,8 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
 def test_what_cannot_be_sent_at_the_end_is_told(broker: ScriptedBroker) -> None:
     broker.always("Produce", scripted.no_answer)
     code = """
-    import kafwire.producer.sender
-    kafwire.producer.sender.EXIT_FLUSH_S = 0.3
+    import kafwire.producer.send.sender
+    kafwire.producer.send.sender.EXIT_FLUSH_S = 0.3
     producer = kafwire.Producer(bootstrap)
     for _ in range(3):
         producer.send('out', b'x')
@@ -174,8 +174,8 @@ INTERRUPTED: dict[str, tuple[str, Step, str]] = {
 def test_ctrl_c_ends_a_call_that_waits(broker: ScriptedBroker, api: str, step: Step, call: str) -> None:
     broker.always(api, step)
     code = f"""
-    import kafwire.producer.sender
-    kafwire.producer.sender.EXIT_FLUSH_S = 0.1
+    import kafwire.producer.send.sender
+    kafwire.producer.send.sender.EXIT_FLUSH_S = 0.1
     producer = kafwire.Producer(bootstrap, buffer_memory=20_000, batch_size=10_000)
     def read_arrow():
         try:
@@ -203,7 +203,7 @@ def test_ctrl_c_ends_a_call_that_waits(broker: ScriptedBroker, api: str, step: S
 
 ENDLESS = """
 import duckdb
-from kafwire.consumer._arrow_stream import stream_threads
+from kafwire.consumer.delivery._arrow_stream import stream_threads
 consumer = kafwire.Consumer(bootstrap, topics='t', start='earliest')
 endless = consumer.arrow_stream()
 def when_it_waits(function, *arguments):

@@ -20,7 +20,7 @@ from kafwire.errors import (
     KafkaTimeoutError,
     RecordTooLargeError,
 )
-from kafwire.producer._batch import Delivery
+from kafwire.producer.buffer._batch import Delivery
 from kafwire.runtime import patched
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended, until

@@ -13,7 +13,7 @@ import pytest
 import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import KafkaTimeoutError, RecordTooLargeError
-from kafwire.producer._batch import Delivery
+from kafwire.producer.buffer._batch import Delivery
 from kafwire.testing.cluster import KafkaCluster
 from tests.support.deadlines import ended, until
 from tests.support.real_topics import committed, offset_of

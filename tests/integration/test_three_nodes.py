@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import kafwire
+from kafwire.broker.ports import free_ports
 from kafwire.cluster.group_offsets import Committed, OffsetToCommit
 from kafwire.testing.cluster import KafkaCluster, Node
 from kafwire.testing.faults import Corrupt, Cut, Delay, DropResponse, Hold, Reset, Rule
-from kafwire.testing.ports import free_ports
 from tests.support.known_topics import make_topic
 from tests.support.real_group_offsets import offsets_of
 from tests.support.real_topics import QUICK, SOON, cluster_leader, values

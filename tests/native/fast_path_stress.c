@@ -6,7 +6,7 @@
  * end nothing is charged and no buffer is left. */
 #include "check.h"
 
-#include "kafwire/consumer/native/fast_path.h"
+#include "kafwire/consumer/fetch/native/fast_path.h"
 #include "kafwire/runtime/native/loop.h"
 
 #include <arpa/inet.h>

@@ -5,7 +5,7 @@
  * place gets no other; a claimed place comes to its reader alone; at the end nothing is charged and no buffer is left. */
 #include "check.h"
 
-#include "kafwire/consumer/native/queue.h"
+#include "kafwire/consumer/fetch/native/queue.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The queue's rules one by one, each where queue.h states it; queue_stress has them all at once. Usage: queue_test SEED ROUNDS */
 #include "check.h"
 
-#include "kafwire/consumer/native/queue.h"
+#include "kafwire/consumer/fetch/native/queue.h"
 
 #include <limits.h>
 #include <pthread.h>

@@ -6,7 +6,7 @@
  * answered or called off, and for no other. */
 #include "check.h"
 
-#include "kafwire/producer/native/response_waiters.h"
+#include "kafwire/producer/buffer/native/response_waiters.h"
 
 #include <errno.h>
 #include <pthread.h>

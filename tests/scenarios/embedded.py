@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kafwire.testing.broker.state import ClusterState
-from kafwire.testing.broker.transactions.transactions import Transactions
+from kafwire.broker.state import ClusterState
+from kafwire.broker.transactions.transactions import Transactions
 from tests.scenarios.answers import Difference
 from tests.scenarios.script import Restart
 from tests.support.broker_driver import BrokerDriver

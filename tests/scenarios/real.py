@@ -10,9 +10,9 @@ from typing import Any
 
 import kafwire
 from kafwire import protocol
+from kafwire.broker.ports import Ports
 from kafwire.errors import ErrorCode
 from kafwire.testing.cluster import KafkaCluster, Node
-from kafwire.testing.ports import Ports
 from tests.scenarios.script import Restart
 from tests.support import deadlines as waiting
 

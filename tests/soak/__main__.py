@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from kafwire.testing.cluster import ClusterError, KafkaCluster
-from kafwire.testing.kafka import SetupError
+from kafwire.broker.setup_error import SetupError
 from tests.soak import evidence, matrix, memory, perils, summary
 from tests.soak.access import PLAINTEXT, PROTOCOLS, security_of
 from tests.soak.cluster import PROPERTIES, Unwell

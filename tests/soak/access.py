@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kafwire.broker.security.security import Security
 from kafwire.testing.cluster import KafkaCluster
-from kafwire.testing.security import Security
 from tests.soak.matrix import CONTROL, KAFWIRE
 
 PROTOCOLS = ("plaintext", "sasl_ssl")

@@ -29,7 +29,7 @@ from typing import Self
 
 from kafwire.errors import KafkaError
 from kafwire.testing.cluster import ClusterError, KafkaCluster
-from kafwire.testing.kafka import SetupError
+from kafwire.broker.setup_error import SetupError
 from tests.soak.cluster import Unwell, Watch
 from tests.soak.hidden_cycle import SESSION_MS, Cycle
 from tests.soak.hidden_evidence import BrokerLogs, count_markers, keep

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kafwire.testing.certificates import write_private
+from kafwire.broker.security.certificates import write_private
 from tests.soak.matrix import CONTROL, KAFWIRE, Hop, Reading, Workload
 from tests.soak.readers import Ends, text_of
 

@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.errors import ConfigError, DecodeError, SchemaError, SchemaRegistryError, UnknownSchemaError
 from kafwire.spark import KafwireDataSource, read, read_stream
 from kafwire.spark.ddl import parse_columns
 from kafwire.spark.reader import KafwireReader
 from kafwire.spark.schema import arrow_schema
-from kafwire.testing.broker.embedded import EmbeddedKafka
 from tests.support.avro_samples import number
 from tests.support.schema_registry import RegistryServer, error
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from kafwire.testing.broker.embedded import EmbeddedKafka
+from kafwire.broker.embedded import EmbeddedKafka
 
 COUNT = 500
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import kafwire
-from kafwire.testing.broker.embedded import EmbeddedKafka
+from kafwire.broker.embedded import EmbeddedKafka
 
 LONGEST_S = 100
 pytestmark = pytest.mark.timeout(4 * LONGEST_S)  # the first stream starts the session and its workers

@@ -28,12 +28,12 @@ from pyspark.sql.datasource import (
 )
 
 import kafwire
+from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.errors import ConfigError
 from kafwire.spark import KafwireDataSource
 from kafwire.spark.plan import OffsetRange
 from kafwire.spark.pushed_filters import PushedFilters, push
 from kafwire.spark.reader import FilteringReader, KafwireReader
-from kafwire.testing.broker.embedded import EmbeddedKafka
 from tests.support.seeds import examples, of_test
 
 pytestmark = pytest.mark.timeout(400)  # the first query starts the session and its workers

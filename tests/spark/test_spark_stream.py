@@ -14,8 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import Row
 
 import kafwire
+from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.spark import read, read_stream
-from kafwire.testing.broker.embedded import EmbeddedKafka
 from tests.support.deadlines import until
 
 LONGEST_S = 100

@@ -12,13 +12,13 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import kafwire
+from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.spark import AvailableNowError, DataLossError, KafwireDataSource
 from kafwire.spark.byte_limit import Sample
 from kafwire.spark.group_commits import GroupCommits
 from kafwire.spark.lookup import ClusterLookup
 from kafwire.spark.schema import full_schema, schema_of
 from kafwire.spark.stream_reader import KafwireStreamReader
-from kafwire.testing.broker.embedded import EmbeddedKafka
 from kafwire.types import TopicPartition
 
 Make = Callable[..., KafwireStreamReader]

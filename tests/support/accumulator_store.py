@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafwire.producer._accumulator import Accumulator
-from kafwire.producer._batch import BatchDelivery, Delivery, ProducerBatch
-from kafwire.producer._partitioner import PartitionWeights
-from kafwire.producer.partitioner import even, rule_of
+from kafwire.producer.buffer._accumulator import Accumulator
+from kafwire.producer.buffer._batch import BatchDelivery, Delivery, ProducerBatch
+from kafwire.producer.buffer._partitioner import PartitionWeights
+from kafwire.producer.buffer.partitioner import even, rule_of
 from kafwire.records import Record, decode_batches
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime._interfaces import Clock, Notifier, Waiter

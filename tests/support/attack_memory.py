@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from kafwire.compression import info
-from kafwire.consumer._fetch_buffer import FetchBuffer
-from kafwire.consumer._fetch_reader import FetchReader
+from kafwire.consumer.delivery._fetch_reader import FetchReader
+from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer, trim_pool
 from kafwire.records import decode_batches, iter_batches

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafwire.testing.broker.request import Connection, Request
-from kafwire.testing.broker.state import ClusterState
+from kafwire.broker.request import Connection, Request
+from kafwire.broker.state import ClusterState
 
 
 class BrokerDriver:

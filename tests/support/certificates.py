@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kafwire.testing.certificates import HOSTS, Certificates, write_private
+from kafwire.broker.security.certificates import HOSTS, Certificates, write_private
 from kafwire.testing.kafka import java
 
 _DAY = dt.timedelta(days=1)

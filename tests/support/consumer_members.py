@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafwire import protocol
-from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
-from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.state import ClusterState
+from kafwire.broker.groups.consumer_group import ConsumerGroup
+from kafwire.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.broker.state import ClusterState
 from tests.support.broker_driver import BrokerDriver
 
 Places = set[tuple[str, int]]

@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any
 
 from kafwire import protocol
+from kafwire.broker.dispatch import served
 from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, ProtocolError
 from kafwire.protocol.spec import Struct
-from kafwire.testing.broker.dispatch import served
 from kafwire.testing.fuzzer.campaign import resolve
 from kafwire.testing.fuzzer.connection import Connection
 from kafwire.testing.fuzzer.generate import FRESH, Generator

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from kafwire.broker.transactions.transaction_coordinator import NOBODY, Coordinator, State
 from kafwire.errors import KafkaError, KafkaTimeoutError, ProducerFencedError
-from kafwire.producer.sequencer import Identity
+from kafwire.producer.outcome.sequencer import Identity
 from kafwire.spark.exactly_once import decisions, sink
 from kafwire.spark.exactly_once.decisions import Prepared, Record
 from kafwire.spark.exactly_once.outcomes import BatchAbortedError, Described, HalfCommittedError
-from kafwire.testing.broker.transactions.transaction_coordinator import NOBODY, Coordinator, State
 from kafwire.types import TransactionHandle
 
 SINK = "flights"

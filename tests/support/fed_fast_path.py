@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from kafwire.consumer._fetch_buffer import FetchBuffer, FetchFastPath
-from kafwire.consumer._fetch_reader import FetchReader
+from kafwire.consumer.delivery._fetch_reader import FetchReader
+from kafwire.consumer.fetch._fetch_buffer import FetchBuffer, FetchFastPath
 from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol import FetchResponse

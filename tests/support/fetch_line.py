@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafwire.consumer._fetch_buffer import FetchBuffer
-from kafwire.consumer._fetch_reader import FetchReader
+from kafwire.consumer.delivery._fetch_reader import FetchReader
+from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
 from kafwire.memory._buffer import Buffer
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout

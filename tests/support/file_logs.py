@@ -1,8 +1,8 @@
 """Batches for logs on disk."""
 
+from kafwire.broker.log.batch_header import BatchHeader, read_header, stamp
+from kafwire.broker.storage.file_log import FileLog
 from kafwire.records import encode_batch
-from kafwire.testing.broker.log.batch_header import BatchHeader, read_header, stamp
-from kafwire.testing.broker.storage.file_log import FileLog
 
 
 def batch(
@@ -17,7 +17,7 @@ def batch(
 
 def contents(log: FileLog) -> list[bytes]:
     """The bytes of all batches of a log from its start on, one after the other."""
-    from kafwire.testing.broker.log.log import FileSpan, read_span
+    from kafwire.broker.log.log import FileSpan, read_span
 
     found = []
     for header in list(log.headers(log.start_offset)):

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 import kafwire
-from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
+from kafwire.broker.groups.offsets import Committed, OffsetStore
 from kafwire.testing.simulation.clock import WALL_S
 from kafwire.testing.simulation.cluster import ClusterWorld
 from tests.support.group_faults import GroupFaults

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import kafwire
-from kafwire.testing.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets import OffsetStore
 from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.types import TopicPartition
 

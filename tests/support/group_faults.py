@@ -7,11 +7,11 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from kafwire.testing.broker.groups.classic_group import ClassicGroup
-from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
-from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.groups.offsets import OffsetStore
-from kafwire.testing.broker.request import LATER, Request
+from kafwire.broker.groups.classic_group import ClassicGroup
+from kafwire.broker.groups.consumer_group import ConsumerGroup
+from kafwire.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.request import LATER, Request
 from kafwire.testing.simulation.cluster import ClusterWorld
 from tests.support.group_inputs import Inputs
 from tests.support.group_programs import Program

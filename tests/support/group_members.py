@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafwire import protocol
+from kafwire.broker.request import Request
+from kafwire.broker.state import ClusterState
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.request import Request
-from kafwire.testing.broker.state import ClusterState
 from tests.support.broker_driver import BrokerDriver
 
 RANGE = (("range", b"metadata"),)

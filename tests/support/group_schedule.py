@@ -13,11 +13,11 @@ import random
 from typing import Any
 
 import kafwire
+from kafwire.broker.groups.classic_group import ClassicGroup
+from kafwire.broker.groups.group import GroupState
+from kafwire.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.broker.groups.offsets import Committed, OffsetStore
 from kafwire.errors import KafkaError
-from kafwire.testing.broker.groups.classic_group import ClassicGroup
-from kafwire.testing.broker.groups.group import GroupState
-from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import GROUP, PROTOCOLS, GroupWorld, Member
 

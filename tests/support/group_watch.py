@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from kafwire.broker.groups.classic_group import ClassicGroup
+from kafwire.broker.groups.consumer_group import ConsumerGroup
+from kafwire.broker.groups.consumer_member import MemberState
+from kafwire.broker.groups.group import GroupState
+from kafwire.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.broker.groups.offsets import Committed, OffsetStore
+from kafwire.broker.request import Request
 from kafwire.consumer.group.subscription import assigned
-from kafwire.testing.broker.groups.classic_group import ClassicGroup
-from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
-from kafwire.testing.broker.groups.consumer_member import MemberState
-from kafwire.testing.broker.groups.group import GroupState
-from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
-from kafwire.testing.broker.request import Request
 from kafwire.testing.simulation.cluster import ClusterWorld
 from tests.support.group_history import Commit, GroupHistory, Hold, Overlap, Where
 

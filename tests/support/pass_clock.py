@@ -9,7 +9,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
-from kafwire.producer._accumulator import Accumulator
+from kafwire.producer.buffer._accumulator import Accumulator
 from kafwire.runtime._interfaces import Clock
 
 

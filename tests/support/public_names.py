@@ -38,7 +38,7 @@ MODULES = (
 RETURNED = (
     "kafwire.aio.transaction.AsyncTransactionBlock",
     "kafwire.cluster.metadata.TopicInfo",
-    "kafwire.consumer.arrow_stream.ArrowStream",
+    "kafwire.consumer.delivery.arrow_stream.ArrowStream",
     "kafwire.sync.transaction.TransactionBlock",
 )
 # Public where they are described.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from kafwire.errors import ErrorCode
-from kafwire.producer.sequencer import (
+from kafwire.producer.outcome.sequencer import (
     LOST,
     SEQUENCE_LIMIT,
     BatchOutcome,

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import kafwire
+from kafwire.broker.request import LATER, Request
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.errors import KafkaError
-from kafwire.testing.broker.request import LATER, Request
 from kafwire.testing.simulation.cluster import ClusterWorld
 from tests.support.group_history import Ended, Where
 from tests.support.share_judge import Accepted, HandOut, ShareHistory, judge

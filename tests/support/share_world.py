@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import kafwire
-from kafwire.testing.broker.request import Request
-from kafwire.testing.broker.share.in_flight import Delivery
-from kafwire.testing.broker.share.share_partitions import SharePartitions
+from kafwire.broker.request import Request
+from kafwire.broker.share.in_flight import Delivery
+from kafwire.broker.share.share_partitions import SharePartitions
 from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.testing.simulation.network import Answered
 from tests.support import seeds

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafwire import protocol
-from kafwire.testing.broker.request import Connection, Request
-from kafwire.testing.broker.state import ClusterState
+from kafwire.broker.request import Connection, Request
+from kafwire.broker.state import ClusterState
 from tests.support.broker_driver import BrokerDriver
 
 GROUP, TOPIC = "g", "t"

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
+from kafwire.calls.consumer_arguments import Selection, layouts
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
-from kafwire.consumer._fetch_reader import FetchReader
-from kafwire.consumer.arguments import Selection, cursor_of, layouts
 from kafwire.consumer.core import ConsumerCore
-from kafwire.consumer.partition_claim import Claim
-from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.consumer.delivery._fetch_reader import FetchReader
+from kafwire.consumer.delivery.partition_claim import Claim
+from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.consumer.fetch.cursor_lookup import cursor_of
 from kafwire.records import encode_batch
 from kafwire.records._records import Batch
 from kafwire.serializer_calls import Deserializers

@@ -7,7 +7,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
-from kafwire.producer.sender import Sender
+from kafwire.producer.send.sender import Sender
 from kafwire.records import decode_batches
 from kafwire.testing.simulation.kafka import Call, Log
 from tests.support.simulated import World

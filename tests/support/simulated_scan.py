@@ -14,8 +14,8 @@ from typing import Any
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound
 from kafwire.config import ScanConfig
-from kafwire.consumer._fetch_reader import FetchReader
-from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.delivery._fetch_reader import FetchReader
+from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.records._arrow import Layout
 from kafwire.scanner.plan import ScanBudget, scan_plan
 from kafwire.scanner.ranges import Bounds, plan_ranges

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import kafwire
 from kafwire.errors import KafkaError
-from kafwire.producer.sequencer import Identity
+from kafwire.producer.outcome.sequencer import Identity
 from kafwire.spark.exactly_once import sinks
 from kafwire.spark.exactly_once.decisions import Prepared, Record, decode, prefix_of, task_id
 from kafwire.spark.exactly_once.kafka import KafkaCoordination

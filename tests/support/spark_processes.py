@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyspark
 
-from kafwire.testing.ports import free_ports
+from kafwire.broker.ports import free_ports
 from tests.support.deadlines import until
 from tests.support.spark_application import CONF, Settings
 

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import kafwire
+from kafwire.broker.groups.offsets import OffsetStore
 from kafwire.records import Record
 from kafwire.stream import ConsumerSource, Message, Pipeline, StopRequest, StreamSummary, TopicSink
-from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.types import TopicPartition
 

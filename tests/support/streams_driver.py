@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafwire import protocol
-from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.groups.streams_group import StreamsGroup
-from kafwire.testing.broker.state import ClusterState
+from kafwire.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.broker.groups.streams_group import StreamsGroup
+from kafwire.broker.state import ClusterState
 from tests.support.broker_driver import BrokerDriver
 from tests.support.streams_group_walk import HEARTBEAT, subtopology
 

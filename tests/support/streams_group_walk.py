@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafwire import protocol
+from kafwire.broker.groups.streams_topics import Status
+from kafwire.broker.state import INTERNAL_PARTITIONS, java_hash
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.groups.streams_topics import Status
-from kafwire.testing.broker.state import INTERNAL_PARTITIONS, java_hash
 from tests.support import deadlines as waiting
 from tests.support.share_walk import BrokerSocket, error_of
 

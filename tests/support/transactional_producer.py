@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kafwire import protocol
-from kafwire.producer.sequencer import Identity
-from kafwire.producer.transaction_manager import Transactions
+from kafwire.producer.outcome.sequencer import Identity
+from kafwire.producer.transactions.manager import Transactions
 from kafwire.testing.simulation.kafka import HANGUP, Answer, Call
 from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import ConsumerGroupMetadata, TopicPartition

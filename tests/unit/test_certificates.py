@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
 
-from kafwire.testing.certificates import make_certificates
+from kafwire.broker.security.certificates import make_certificates
 from tests.support import certificates as made
 from tests.support.certificates import Authority, Identity
 

@@ -53,15 +53,22 @@ asyncio.run(main())
 """
 # Beginnings of names. Each belongs to clients that ask for it.
 _FOREIGN = (
-    *("kafwire.consumer.group_membership", "kafwire.consumer.group.assignors", "kafwire.consumer.group.classic"),
+    *("kafwire.consumer.group.group_membership", "kafwire.consumer.group.assignors", "kafwire.consumer.group.classic"),
     *("kafwire.consumer.group.membership", "kafwire.consumer.group.subscription", "kafwire.consumer.membership"),
-    *("kafwire.consumer.share", "kafwire.consumer.topic_pattern", "kafwire.consumer.revocation"),
+    *("kafwire.consumer.share", "kafwire.consumer.group.topic_pattern", "kafwire.consumer.group.revocation"),
     *("kafwire.security.login", "kafwire.security.sasl", "kafwire.security.tls", "kafwire.security._tls"),
-    *("kafwire.security.oauth", "kafwire.security.aws", "kafwire.security.key_material", "kafwire.jaas"),
-    *("kafwire.options", "kafwire.scanner", "kafwire.stream", "kafwire.outbox", "kafwire.registry", "kafwire.avro"),
-    *("kafwire.producer.transaction", "kafwire.cluster.delegation", "kafwire.cluster.client_requests"),
+    *("kafwire.security.oauth", "kafwire.security.aws", "kafwire.security.key_material", "kafwire.config.jaas"),
     *(
-        "kafwire.config_names",
+        "kafwire.config.typed_options",
+        "kafwire.scanner",
+        "kafwire.stream",
+        "kafwire.outbox",
+        "kafwire.registry",
+        "kafwire.avro",
+    ),
+    *("kafwire.producer.transaction", "kafwire.cluster.delegation", "kafwire.calls.client_requests"),
+    *(
+        "kafwire.config.names",
         "kafwire.similar_names",
         "kafwire.database",
         "kafwire.cli",

@@ -18,7 +18,7 @@ import kafwire
 from kafwire.compression import budget, set_budget
 from kafwire.errors import ConfigError, KafkaError, ProtocolError
 from kafwire.memory._buffer import Buffer
-from kafwire.producer._batch import Delivery
+from kafwire.producer.buffer._batch import Delivery
 from kafwire.records import decode_batches, encode_batch
 from kafwire.records._arrow import Layout
 from kafwire.records._arrow_rows import RowsReader

@@ -14,7 +14,7 @@ import kafwire
 import kafwire.stream
 import kafwire.testing.faults
 from kafwire import KafkaError, Producer
-from kafwire.consumer.arrow_stream import ArrowStream
+from kafwire.consumer.delivery.arrow_stream import ArrowStream
 from kafwire.handles import refuse_copies
 from kafwire.outbox import Outbox
 from kafwire.records._records import RecordIterator

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from kafwire import AsyncProducer, Client, Producer, compression
-from kafwire.cluster.client_requests import _wanted_offsets
+from kafwire.calls.client_requests import _wanted_offsets
+from kafwire.calls.consumer_arguments import milliseconds
 from kafwire.config import ProducerConfig
-from kafwire.consumer.arguments import milliseconds
 from kafwire.consumer.share.share_batch import kind_of
 from kafwire.database import DatabaseOffsets
 from kafwire.errors import ConfigError

@@ -19,7 +19,7 @@ import pytest
 from scripts.tree import ROOT
 from tests.support.public_names import MODULES
 
-PUBLIC = (*MODULES, "kafwire.options", "kafwire.protocol")
+PUBLIC = (*MODULES, "kafwire.config.typed_options", "kafwire.protocol")
 # These take the checkers seconds, with what they import.
 SLOW = {"kafwire.protocol", "kafwire.spark", *(name for name in PUBLIC if name.startswith("kafwire.testing"))}
 RUNS = [

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from kafwire.calls.consumer_arguments import partitions_of
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit, came_back, lost_to_others
-from kafwire.config import ConsumerConfig
-from kafwire.consumer.arguments import cursor_of, partitions_of
-from kafwire.consumer.fetcher import Fetcher
+from kafwire.config.configs import ConsumerConfig
+from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.consumer.fetch.cursor_lookup import cursor_of
+from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.consumer.offsets.hand import Handed
 from kafwire.consumer.offsets.ledger import Ledger, by_partition
-from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.integers import natural
 from kafwire.records._records import Batch, Record

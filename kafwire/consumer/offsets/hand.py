@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from operator import length_hint
 from typing import NamedTuple
 
-from kafwire.consumer.fetcher import Fetcher
-from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.records._records import Batch, RecordIterator, task_context
 from kafwire.types import TopicPartition
 

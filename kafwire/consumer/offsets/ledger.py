@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from weakref import WeakSet
 
-from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.consumer.offsets.hand import Hand, Handed
 from kafwire.consumer.offsets.partition_progress import PartitionProgress
-from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.runtime.log import log
 from kafwire.types import TopicPartition
 

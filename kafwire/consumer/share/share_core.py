@@ -9,18 +9,18 @@ from typing import Any
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import Coordinator
-from kafwire.config import ShareConsumerConfig
+from kafwire.config.configs import ShareConsumerConfig
+from kafwire.consumer.delivery.silence import Silence
 from kafwire.consumer.group.member import Partition, new_member_id
 from kafwire.consumer.group.membership import MemberOptions
+from kafwire.consumer.group.membership_driver import MembershipDriver
+from kafwire.consumer.group.membership_metrics import MembershipMetrics
 from kafwire.consumer.group.share_membership import ShareMembership
-from kafwire.consumer.membership_driver import MembershipDriver
-from kafwire.consumer.membership_metrics import MembershipMetrics
 from kafwire.consumer.share.acquired import ACCEPT, REJECT, AcquiredRange, Place
 from kafwire.consumer.share.acquired_decoder import AcquiredDecoder
 from kafwire.consumer.share.open_batches import OpenBatches
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_fetcher import FetchedRange, ShareFetcher
-from kafwire.consumer.silence import Silence
 from kafwire.errors import CorruptBatchError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
 from kafwire.runtime.log import log

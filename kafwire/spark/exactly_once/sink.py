@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kafwire.errors import KafkaError
-from kafwire.producer.sequencer import Identity
+from kafwire.producer.outcome.sequencer import Identity
 from kafwire.spark.exactly_once.decisions import (
     Decision,
     Prepared,

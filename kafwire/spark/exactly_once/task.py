@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafwire.producer._batch import BatchDelivery
+    from kafwire.producer.buffer._batch import BatchDelivery
     from kafwire.spark.options import WriteOptions
 
 # Arrow batches handed over and not yet known to be acknowledged; the producer's buffer bounds their bytes.

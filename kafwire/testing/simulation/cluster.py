@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
+from kafwire.broker import request as broker
+from kafwire.broker.api.fetch import FetchSessions
+from kafwire.broker.frames import read_request
+from kafwire.broker.request import Request
+from kafwire.broker.state import ClusterState
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker import request as broker
-from kafwire.testing.broker.api.fetch import FetchSessions
-from kafwire.testing.broker.frames import read_request
-from kafwire.testing.broker.request import Request
-from kafwire.testing.broker.state import ClusterState
 from kafwire.testing.simulation.clock import WALL_S
 from kafwire.testing.simulation.kafka import HANGUP
 from kafwire.testing.simulation.links import Link

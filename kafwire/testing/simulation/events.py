@@ -33,16 +33,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from kafwire.testing.broker.api.fetch import FetchSessions
-from kafwire.testing.broker.faults import Fault
-from kafwire.testing.broker.faults import Faults as Script
-from kafwire.testing.broker.log.partition import NOBODY, Partition
+from kafwire.broker.api.fetch import FetchSessions
+from kafwire.broker.faults import Fault
+from kafwire.broker.faults import Faults as Script
+from kafwire.broker.log.partition import NOBODY, Partition
 from kafwire.testing.simulation.answered_errors import ERRORS, LATER_EPOCH, MAYBE_STORED, STORED, UNREADY
 from kafwire.testing.simulation.forgetful_restart import ForgetfulRestart
 from kafwire.testing.simulation.schedule import MAIN, SECOND, SIDE, Event
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.state import ClusterState
+    from kafwire.broker.state import ClusterState
     from kafwire.testing.simulation.cluster import ClusterWorld
 
 LONGEST_DELAY_S = 3.0

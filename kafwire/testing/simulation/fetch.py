@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafwire import protocol
+from kafwire.broker.log.fetch_sessions import Context, Read, SessionBroker, share
 from kafwire.errors import ErrorCode
 from kafwire.records import decode_batches
-from kafwire.testing.broker.log.fetch_sessions import Context, Read, SessionBroker, share
 from kafwire.testing.simulation.log import Answer, Call, Log, Stored, Topics
 
 DEBUGGING_REPLICA = -2  # a replica id that sees uncommitted records too

@@ -28,7 +28,7 @@ class _Inode:
 
 
 class SimulatedFiles:
-    """See `kafwire.testing.broker.storage.files.Files`.
+    """See `kafwire.broker.storage.files.Files`.
 
     Args:
         seed: decides the losses of a crash, and the failures.

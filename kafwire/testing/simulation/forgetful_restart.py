@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafwire.testing.broker.api.fetch import FetchSessions
-from kafwire.testing.broker.faults import Fault, Faults
+from kafwire.broker.api.fetch import FetchSessions
+from kafwire.broker.faults import Fault, Faults
 from kafwire.testing.simulation.schedule import MAIN, SECOND, Event
 
 if TYPE_CHECKING:

@@ -13,17 +13,17 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kafwire.broker.faults import Faults as Script
+from kafwire.broker.groups.offsets import OffsetStore
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
-from kafwire.testing.broker.faults import Faults as Script
-from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.simulation.schedule import CHAIN, MAIN
 from kafwire.testing.simulation.traces import Trace, content_of
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     import kafwire
-    from kafwire.testing.broker.log.partition import Partition
-    from kafwire.testing.broker.request import Request
+    from kafwire.broker.log.partition import Partition
+    from kafwire.broker.request import Request
     from kafwire.testing.simulation.workload import Workload
 
 NAME = "roamer"

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import kafwire
+from kafwire.broker.groups.offsets import OffsetStore
 from kafwire.records import decode_batches
-from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.history import History, check
 from kafwire.testing.simulation.clock import Stuck
 from kafwire.testing.simulation.cluster import ClusterWorld

@@ -11,11 +11,11 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kafwire.broker.log.log import FileSpan, read_span
 from kafwire.records import decode_batches
-from kafwire.testing.broker.log.log import FileSpan, read_span
 
 if TYPE_CHECKING:
-    from kafwire.testing.broker.log.partition import Partition
+    from kafwire.broker.log.partition import Partition
     from kafwire.types import TopicPartition
 
 Content = tuple[list[int], list[Any]]  # offsets, and the values there

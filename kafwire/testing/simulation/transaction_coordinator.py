@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kafwire.errors import ErrorCode
-from kafwire.producer.sequencer import Identity
+from kafwire.producer.outcome.sequencer import Identity
 
 Partition = tuple[str, int]
 

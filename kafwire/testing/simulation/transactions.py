@@ -13,7 +13,7 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.producer.sequencer import Identity
+from kafwire.producer.outcome.sequencer import Identity
 from kafwire.records import RecordBatch, decode_batches, encode_batch
 from kafwire.testing.simulation.groups import Group, GroupApi, Kept
 from kafwire.testing.simulation.log import Answer, Call, Log, Stored

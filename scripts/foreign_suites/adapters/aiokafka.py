@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from kafwire.broker.security.credentials import Credentials
+from kafwire.broker.state import ClusterState
 from kafwire.testing import EmbeddedKafka, Security
-from kafwire.testing.broker.security.credentials import Credentials
-from kafwire.testing.broker.state import ClusterState
 from scripts.foreign_suites.kafka_tools import bindings, read_options
 
 _PASSWORDS = {"admin": "admin", "test": "test", "test2": "test2"}  # as in the image's kafka_server_jaas.conf

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import kafwire
-from kafwire.testing.security import USERS
+from kafwire.broker.security.security import USERS
 
 COMMAND = [sys.executable, "-m", "kafwire", "broker"]
 
@@ -156,7 +156,7 @@ def test_an_error_inside_the_broker_ends_the_command_with_one_line() -> None:
     program = """
 import sys
 from kafwire.cli import main
-from kafwire.testing.broker.state import ClusterState
+from kafwire.broker.state import ClusterState
 def fail(self, now_ms):
     raise RuntimeError("broken on purpose")
 ClusterState.advance = fail

@@ -17,10 +17,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kafwire
-from kafwire.bootstrap import parse_servers
 from kafwire.cli import consume_group, main
 from kafwire.cli.consume_source import rows_before
 from kafwire.cluster.broker_connection import host_and_port
+from kafwire.config.bootstrap import parse_servers
 from kafwire.errors import CommitFailedError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kafwire
+from kafwire.calls.client_requests import cluster_metadata
 from kafwire.cli import main
-from kafwire.cluster.client_requests import cluster_metadata
 from kafwire.protocol import MetadataResponse
 from kafwire.types import TopicPartition
 

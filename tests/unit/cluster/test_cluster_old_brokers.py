@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.cluster.client_requests import Requests
+from kafwire.calls.client_requests import Requests
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
 from kafwire.cluster.metadata import NO_TOPIC_ID

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.cluster.client_requests import Requests
+from kafwire.calls.client_requests import Requests
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafwire.aio.consumer import AsyncConsumer
-from kafwire.consumer.arguments import cursor_of
+from kafwire.consumer.fetch.cursor_lookup import cursor_of
 from kafwire.consumer.offsets.commits import COMMIT_AGAIN_MS
 from kafwire.errors import CorruptBatchError, KafkaError
 from kafwire.sync.consumer import Consumer

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.testing.broker.request import Request
+from kafwire.broker.request import Request
 from tests.support.group_consumers import PROTOCOLS, GroupWorld
 from tests.support.share_world import ShareWorld
 

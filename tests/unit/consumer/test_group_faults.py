@@ -16,9 +16,9 @@ import pytest
 
 import kafwire
 from kafwire import protocol as kafka
+from kafwire.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.broker.request import LATER, Request
 from kafwire.errors import BrokerError, CommitFailedError
-from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.request import LATER, Request
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import CONSUMER, GROUP, PROTOCOLS, GroupWorld, Member
 

@@ -9,8 +9,8 @@ from typing import Any, Self
 import pytest
 
 import kafwire
+from kafwire.broker.faults import Faults
 from kafwire.errors import BrokerError, ConfigError, KafkaError
-from kafwire.testing.broker.faults import Faults
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import PROTOCOLS, GroupWorld
 

@@ -11,8 +11,8 @@ import pytest
 
 import kafwire
 from kafwire.aio.partition_stream import AsyncPartitionStream
-from kafwire.consumer.group.ownership import OwnershipState
-from kafwire.consumer.group_membership import GroupMembership
+from kafwire.consumer.group.group_membership import GroupMembership
+from kafwire.consumer.ownership import OwnershipState
 from kafwire.errors import CommitFailedError, KafkaConnectionError
 from kafwire.types import TopicPartition
 from tests.support.deadlines import comes

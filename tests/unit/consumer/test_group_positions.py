@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import kafwire
+from kafwire.broker.faults import Faults
 from kafwire.errors import AuthorizationError, ConfigError
-from kafwire.testing.broker.faults import Faults
 from kafwire.types import ConsumerGroupMetadata, Tail, TopicPartition
 from tests.support.group_consumers import PROTOCOLS, GroupWorld
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kafwire.broker.faults import Fault, Faults
 from kafwire.consumer.group.membership import why_fatal
 from kafwire.errors import AuthenticationError, AuthorizationError, BrokerError, KafkaError, PollIntervalError
-from kafwire.testing.broker.faults import Fault, Faults
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import CLASSIC_EAGER, CONSUMER, PROTOCOLS, GroupWorld
 

@@ -10,7 +10,7 @@ import pytest
 
 import kafwire
 from kafwire import protocol as kafka
-from kafwire.testing.broker.request import Request
+from kafwire.broker.request import Request
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import CONSUMER, PROTOCOLS, GroupWorld, Member
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import kafwire
+from kafwire.broker.request import LATER, Request
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.protocol import ShareGroupHeartbeatResponse
-from kafwire.testing.broker.request import LATER, Request
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import CONSUMER, GROUP, PROTOCOLS, GroupWorld
 

@@ -31,7 +31,7 @@ Direct leak of 952 byte(s) in 17 object(s) allocated from:
 """
 OURS = """Indirect leak of 64 byte(s) in 1 object(s) allocated from:
     #0 0x7f in __interceptor_calloc ../asan_malloc_linux.cpp:77
-    #1 0x7f in kw_queue_new kafwire/consumer/native/queue.c:80
+    #1 0x7f in kw_queue_new kafwire/consumer/fetch/native/queue.c:80
 
 """
 

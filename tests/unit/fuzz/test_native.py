@@ -115,7 +115,7 @@ def test_native_builds_read_cython_as_setup_does() -> None:
 
 
 def test_each_module_a_native_target_runs_is_linked() -> None:
-    modules = closure(["kafwire._codec", *imports_of("from kafwire.consumer._fetch import parse_answer")])
+    modules = closure(["kafwire._codec", *imports_of("from kafwire.consumer.fetch._fetch import parse_answer")])
     names = [module.name.removeprefix("kafwire.") for module in modules]
     records = [f"records.{name}" for name in ("_columns", "_compress", "_decode", "_libraries", "_message_set")]
     assert names == ["_codec", "consumer._fetch", "memory._buffer", "protocol._layout", *records]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import kafwire
+from kafwire.broker.request import Request
 from kafwire.errors import KafkaTimeoutError
-from kafwire.testing.broker.request import Request
 from kafwire.testing.simulation.cluster import ClusterWorld
 
 

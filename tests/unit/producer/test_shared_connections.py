@@ -8,7 +8,7 @@ import pytest
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
-from kafwire.producer.sender import Sender
+from kafwire.producer.send.sender import Sender
 from tests.support.simulated import World
 from tests.support.transactional_producer import Transacting
 

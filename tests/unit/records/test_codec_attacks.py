@@ -16,7 +16,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.compression import compress, decompress
-from kafwire.consumer._fetch import parse_answer
+from kafwire.consumer.fetch._fetch import parse_answer
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer, pool_bytes, trim_pool
 from kafwire.records import decode_batches, encode_batch

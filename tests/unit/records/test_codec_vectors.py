@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafwire.errors import ProtocolError
-from kafwire.producer._partitioner import hash_key
+from kafwire.producer.buffer._partitioner import hash_key
 from kafwire.records import RecordBatch, decode_batches, encode_batch
 
 VECTORS = json.loads(gzip.decompress((Path(__file__).parents[2] / "data" / "made.json.gz").read_bytes()))["vectors"]

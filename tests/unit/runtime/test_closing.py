@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import kafwire
+from kafwire.broker.request import Request
 from kafwire.errors import KafkaError
 from kafwire.stream import ConsumerSource, Pipeline, StopRequest, TopicSink
-from kafwire.testing.broker.request import Request
 from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.types import TopicPartition
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kafwire.broker.log.partition import Partition
+from kafwire.broker.log.producer_state import ProducerStates
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.log.partition import Partition
-from kafwire.testing.broker.log.producer_state import ProducerStates
 from kafwire.testing.simulation.campaign import Tally, main
 from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.testing.simulation.events import Faults

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import pytest
 
+from kafwire.broker.security.security import Security
 from kafwire.testing.cluster import ClusterError
-from kafwire.testing.security import Security
 from tests.soak import __main__ as program
 from tests.soak import evidence, perils, summary
 from tests.soak.access import RENEWALS

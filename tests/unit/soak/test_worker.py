@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kafwire.errors import KafkaError, KafkaTimeoutError, broker_error
-from kafwire.producer._batch import ProducerBatch
-from kafwire.producer._queues import PartitionQueue
+from kafwire.producer.buffer._batch import ProducerBatch
+from kafwire.producer.buffer._queues import PartitionQueue
 from kafwire.testing.history import History, check, entries
 from kafwire.testing.history.log import LogReader
 from tests.soak.__main__ import status

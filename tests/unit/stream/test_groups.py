@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from kafwire.broker.request import LATER, Request
 from kafwire.records import Record
 from kafwire.stream import NotNow, Pipeline, RetryTopic
-from kafwire.testing.broker.request import LATER, Request
 from tests.support.stream_members import PROTOCOLS, StreamGroup, repeated
 
 LATE: dict[str, dict[str, Any]] = {

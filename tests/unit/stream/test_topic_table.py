@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import kafwire
+from kafwire.broker.faults import Faults
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.stream import ConsumerSource, MemorySink, MemorySource, Message, Pipeline, StreamError, TopicTable
 from kafwire.testing import EmbeddedKafka, run_in_simulated_time
-from kafwire.testing.broker.faults import Faults
 from tests.support.deadlines import until
 from tests.support.group_consumers import GroupWorld
 

@@ -24,7 +24,7 @@ from kafwire.errors import (
     TransactionAbortedError,
     TransactionStateError,
 )
-from kafwire.producer.transaction_state import State
+from kafwire.producer.transactions.state import State
 from kafwire.records import decode_batches
 from kafwire.testing.simulation.log import NEVER, Call, Log
 from kafwire.testing.simulation.transactions import committed_values

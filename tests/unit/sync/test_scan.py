@@ -9,7 +9,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pytest
 
-from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.errors import BrokerError, ConfigError, KafkaError, SerializationError
 from kafwire.sync import scan as sync_scan
 from tests.support.simulated_consumer import fill

@@ -10,7 +10,7 @@ import pytest
 
 from kafwire.aio.transaction import CANCELLED_S, AsyncTransactionBlock
 from kafwire.errors import KafkaError, TransactionAbortableError, TransactionTimeoutError
-from kafwire.producer.transaction_state import State
+from kafwire.producer.transactions.state import State
 from kafwire.sync.transaction import INTERRUPTED_S, TransactionBlock
 
 

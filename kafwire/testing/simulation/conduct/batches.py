@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
+from kafwire.broker.log.batch_header import BatchHeader
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.log.batch_header import BatchHeader
 from kafwire.testing.simulation.conduct.sent import BACKOFF_S, LATE_S, LONGEST_BACKOFF_S, SPREAD, Notes, Place, Sent
 
 REMEMBERED = 5  # batches of a producer and partition, by each broker

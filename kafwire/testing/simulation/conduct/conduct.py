@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from kafwire import protocol
-from kafwire.testing.broker import dispatch
-from kafwire.testing.broker.log.batch_header import read_header
+from kafwire.broker import dispatch
+from kafwire.broker.log.batch_header import read_header
 from kafwire.testing.simulation.conduct.batches import Batches
 from kafwire.testing.simulation.conduct.fetching import Fetching
 from kafwire.testing.simulation.conduct.lookups import COORDINATED, Lookups, coordinated_by

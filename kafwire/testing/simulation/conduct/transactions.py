@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kafwire.broker.log.batch_header import BatchHeader
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.log.batch_header import BatchHeader
 from kafwire.testing.simulation.conduct.sent import Notes, Place, Sent
 
 # Requests of a transaction, which coordinators may execute late.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kafwire.broker.security.acls import Acl
 from kafwire.testing import EmbeddedKafka
-from kafwire.testing.broker.security.acls import Acl
 from scripts.foreign_suites.kafka_tools import bindings, main, read_options, write_tools
 
 

@@ -1,0 +1,72 @@
+"""ApiVersions (18): the APIs of this broker and the finalised features. See KIP-35, KIP-511, KIP-584, KIP-1242."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kafwire import protocol
+from kafwire.broker import dispatch
+from kafwire.broker.request import Answer, Request
+from kafwire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafwire.broker.state import ClusterState
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+NAMES_NODE = 5  # from this version on, clients name the cluster and the node of their target
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Return all APIs that have a file."""
+    response = protocol.ApiVersionsResponse
+    message = request.message
+    if request.version < 0:  # an unknown version of ApiVersions: the response has the known ones
+        low, high = dispatch.served()[type(message).api_key].versions
+        known = response.ApiVersion(api_key=type(message).api_key, min_version=low, max_version=high)
+        return response(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[known])
+    if request.version >= 3:
+        software = message.client_software_name, message.client_software_version
+        if not all(_SOFTWARE.fullmatch(part) for part in software):
+            return response(error_code=ErrorCode.INVALID_REQUEST)
+        if request.version >= NAMES_NODE and (message.cluster_id is None) != (message.node_id == -1):
+            return response(error_code=ErrorCode.INVALID_REQUEST)
+        request.connection.client_software = software
+    if request.version >= NAMES_NODE and _is_for_another(state, request):
+        return response(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    own = state.nodes[request.node].versions
+    keys = [
+        response.ApiVersion(
+            api_key=key,
+            # Kafka advertises Produce 0 for librdkafka, which compresses only for brokers with it (KAFKA-18659).
+            min_version=own.get(its.name, (0 if its.name == "Produce" else its.versions[0], 0))[0],
+            max_version=own.get(its.name, its.versions)[1],
+        )
+        for key, its in sorted(dispatch.served().items())
+    ]
+    finalized = [
+        response.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in state.features.items()
+        if level
+    ]
+    supported = [
+        response.SupportedFeatureKey(name=name, min_version=low, max_version=high)
+        for name, (low, high) in state.supported_features.items()
+        # Clients of versions up to 3 reject a least version of 0 (KAFKA-17011).
+        if low > 0 or request.version >= 4
+    ]
+    return response(
+        api_keys=keys,
+        supported_features=supported,
+        finalized_features_epoch=state.features_epoch,
+        finalized_features=finalized,
+    )
+
+
+def _is_for_another(state: ClusterState, request: Request) -> bool:
+    """True if the client means another broker. A broker does not compare before the login."""
+    message = request.message
+    if message.cluster_id is None or not request.connection.is_ready:
+        return False
+    return bool((message.cluster_id, message.node_id) != (state.cluster_id, request.node))

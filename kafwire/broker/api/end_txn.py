@@ -1,0 +1,36 @@
+"""EndTxn (26): commits or aborts a transaction. See KIP-98, and KIP-890: version 5 returns the next epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafwire import protocol
+from kafwire.broker.request import Answer, Request
+from kafwire.broker.transactions.transaction_coordinator import NOBODY
+from kafwire.broker.transactions.transactions import Transactions
+from kafwire.errors import ErrorCode
+from kafwire.producer.outcome.sequencer import Identity
+
+if TYPE_CHECKING:
+    from kafwire.broker.state import ClusterState
+
+NEW_ERROR = 2  # from here on clients understand PRODUCER_FENCED
+WITH_EPOCH = 5
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Decide the transaction; markers follow."""
+    message = request.message
+    transactions: Transactions = state.part(Transactions)
+    identity = NOBODY
+    code = transactions.refuses(request, message.transactional_id)
+    if not code:
+        code, identity = transactions.end(
+            message.transactional_id,
+            Identity(message.producer_id, message.producer_epoch),
+            commit=message.committed,
+            version=2 if request.version >= WITH_EPOCH else 1,
+        )
+    if code == ErrorCode.PRODUCER_FENCED and request.version < NEW_ERROR:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return protocol.EndTxnResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch)

@@ -1,0 +1,38 @@
+"""ListConfigResources (74): the resources with options. See KIP-1142."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafwire import protocol
+from kafwire.broker.request import Answer, Request
+from kafwire.broker.topics.config_store import ResourceType
+from kafwire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafwire.broker.state import ClusterState
+
+TYPED = 1  # from here on requests name types; before, they mean metrics of clients
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Return topics, brokers, and groups with options; this broker has no options for metrics of clients."""
+    response = protocol.ListConfigResourcesResponse
+    asked = list(request.message.resource_types) if request.version >= TYPED else [ResourceType.CLIENT_METRICS]
+    if any(each not in [*ResourceType] for each in asked):
+        return response(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    brokers = [str(node.number) for node in state.nodes.values()]
+    names = {
+        ResourceType.TOPIC: [topic.name for topic in state.topics],
+        ResourceType.BROKER: brokers,
+        ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.GROUP: [group for group, configs in state.group_configs.items() if configs],
+    }
+    return response(
+        config_resources=[
+            response.ConfigResource(resource_name=name, resource_type=kind)
+            for kind, found in names.items()
+            if not asked or kind in asked
+            for name in found
+        ]
+    )

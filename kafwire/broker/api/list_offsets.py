@@ -1,0 +1,73 @@
+"""ListOffsets (2): offsets of partitions by time. See KIP-79, KIP-207, KIP-734 (largest timestamp), KIP-405."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafwire import protocol
+from kafwire.broker.log.log import find_timestamp
+from kafwire.broker.request import Answer, Request
+from kafwire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafwire.broker.log.partition import Partition
+    from kafwire.broker.state import ClusterState
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}  # the first version of each
+WITH_EPOCH = 4  # from this version on, responses have leader epochs
+DEBUGGING_REPLICA = -2  # a replica id that sees uncommitted records too
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Return offsets of the leaders' logs."""
+    response = protocol.ListOffsetsResponse
+    topics = []
+    for topic in request.message.topics:
+        answers = []
+        for asked in topic.partitions:
+            answer = response.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            answers.append(answer)
+            if asked.timestamp < 0 and request.version < SINCE.get(asked.timestamp, 1 << 15):
+                answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+                continue
+            partition = state.topics.partition(topic.name, asked.partition_index)
+            if partition is None:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            answer.error_code = partition.refuses(request.node, asked.current_leader_epoch)
+            if not answer.error_code:
+                _tell(request, partition, asked.timestamp, answer)
+            if request.version < WITH_EPOCH:
+                answer.leader_epoch = -1
+        if answers:
+            topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return response(topics=topics)
+
+
+def _tell(request: Request, partition: Partition, timestamp: int, answer: Any) -> None:
+    message = request.message
+    log = partition.log
+    end = partition.last_stable_offset if message.isolation_level else partition.high_watermark
+    if message.replica_id == DEBUGGING_REPLICA:
+        end = log.end_offset
+    if timestamp == LATEST:
+        answer.offset = end
+        answer.leader_epoch = partition.leader_epoch
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset = log.start_offset
+        answer.leader_epoch = _epoch_of(partition, log.start_offset)
+    elif timestamp == LATEST_TIERED:
+        answer.offset, answer.leader_epoch = -1, -1
+    else:
+        if timestamp == MAX_TIMESTAMP:
+            timestamp = max((h.max_timestamp for h in log.headers(log.start_offset, end)), default=-1)
+        found = find_timestamp(log, timestamp, end) if timestamp >= 0 else None
+        if found is not None:
+            answer.timestamp, answer.offset = found
+            answer.leader_epoch = _epoch_of(partition, answer.offset)
+
+
+def _epoch_of(partition: Partition, offset: int) -> int:
+    """Return the leader epoch in which an offset was written."""
+    return max((epoch for epoch, first in partition.epochs if first <= offset), default=partition.leader_epoch)

@@ -1,0 +1,75 @@
+"""The choice of the file that handles a request, and the served versions.
+
+A module of `api/` with a function `handle(state, request)` serves the API of its name. Its docstring names the KIPs; a
+`VERSIONS = (low, high)` limits the served versions.
+"""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafwire import protocol
+from kafwire.broker import api
+from kafwire.broker.request import HANG_UP, NO_ANSWER, Answer, Request
+from kafwire.broker.security import authorization, authorized_operations, login
+
+if TYPE_CHECKING:
+    from kafwire.broker.state import ClusterState
+
+
+class Api(NamedTuple):
+    """A served API."""
+
+    name: str
+    key: int
+    request_class: type[Any]
+    versions: tuple[int, int]
+    handle: Callable[[ClusterState, Request], Answer]
+
+
+@functools.cache
+def served() -> dict[int, Api]:
+    """Return all APIs that have a file, by their keys."""
+    by_module = {_module_name(name.removesuffix("Request")): name for name in _requests()}
+    found = {}
+    for module in pkgutil.iter_modules(api.__path__):
+        if module.name.startswith("_"):
+            continue
+        name = by_module[module.name]
+        kind: Any = protocol.MESSAGES[name]
+        its = import_module(f"{api.__name__}.{module.name}")
+        versions = getattr(its, "VERSIONS", (kind.min_version, kind.max_version))
+        found[kind.api_key] = Api(name.removesuffix("Request"), kind.api_key, kind, versions, its.handle)
+    return found
+
+
+def _requests() -> list[str]:
+    return [name for name in protocol.MESSAGES if name.endswith("Request")]
+
+
+def _module_name(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Handle a request. The driver has checked its API and version."""
+    its = served().get(type(request.message).api_key)
+    if its is None:
+        return HANG_UP
+    connection = request.connection
+    if not connection.is_ready or connection.login is not None:
+        refused = login.refuse(state, request, its.name)
+        if refused is not None:
+            return refused
+    if state.authorizer.is_enabled:
+        refused = authorization.check(state, request)
+        if refused is not None:
+            return refused
+    authorized_operations.tell(state, request)
+    answer = its.handle(state, request)
+    return NO_ANSWER if its.name == "Produce" and request.message.acks == 0 else answer

@@ -1,0 +1,74 @@
+"""A request at a broker, its connection, and the values that replace a response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from kafwire.broker.request_log import SeenRequest
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+
+# A response message, LATER, NO_ANSWER, HANG_UP (see below), or the bytes after the correlation id.
+Answer = Any
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """A broker's state of one connection. `listener`: the name of the listener that accepted it."""
+
+    number: int
+    node: int
+    listener: str = "PLAINTEXT"
+    peer: str = "127.0.0.1"
+    principal: str = ANONYMOUS
+    is_ready: bool = True  # True if requests other than those of SASL are served
+    login: Any = None  # its progress of SASL authentication, see `login.py`
+    session_ends_ms: float | None = None  # the time by which it must authenticate again (KIP-368)
+    closes: bool = False  # closes after its next response
+    client_software: tuple[str, str] = ("unknown", "unknown")
+    is_open: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One request. `at_ms` is the driver's monotonic time when it was received."""
+
+    connection: Connection
+    message: Any
+    version: int
+    correlation_id: int = 0
+    client_id: str | None = None
+    at_ms: float = 0.0
+    size: int = 0  # bytes of its frame
+    delay_ms: float = 0.0  # the delay of its response, by a fault script
+    edits: list[Callable[[Answer], Answer]] = field(default_factory=list)  # changes of fault scripts to its response
+    seen: SeenRequest | None = None  # its entry in the log of requests
+    notes: dict[str, Any] = field(default_factory=dict)  # notes of interceptors
+
+    @property
+    def name(self) -> str:
+        """The name of its API, such as `Produce`."""
+        return type(self.message).__name__.removesuffix("Request")
+
+    @property
+    def node(self) -> int:
+        """The broker that received it."""
+        return self.connection.node
+
+
+class _Instead:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+# A handler returns this if the response comes later, by `ClusterState.reply`.
+LATER: Final = _Instead("LATER")
+# A driver gets these in place of a response: none follows (acks=0, or a fault); the connection is closed.
+NO_ANSWER: Final = _Instead("NO_ANSWER")
+HANG_UP: Final = _Instead("HANG_UP")

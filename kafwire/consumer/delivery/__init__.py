@@ -1,0 +1,1 @@
+"""Delivery of fetched records: readers, Arrow streams, and claims of partitions."""

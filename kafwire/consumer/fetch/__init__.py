@@ -1,0 +1,1 @@
+"""The fetch engine: cursors, sessions, brokers, and the queue that readers empty."""

@@ -1,0 +1,572 @@
+"""A broker fetcher: one connection to one broker, with one request in flight for all cursors that have demand.
+
+Requests belong to a fetch session, so they name only changes. In the turn of the event loop in which a response
+arrives, the broker fetcher cuts it into slices, queues them for the readers, and sends the next request.
+
+A request may be parked at the broker for `fetch_max_wait_ms`. A cursor that gets demand meanwhile (its buffer was read,
+or it was resumed or sought) does not wait for that response. It is fetched immediately: over a second connection, in
+requests that are not parked, until the parked request has its response. So neither a slow reader nor a quiet partition
+delays another. The fetch strategy decides if immediate fetches are used (`fetch_strategies.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from kafwire.cluster.backoff import Backoff
+from kafwire.cluster.broker_connection import BrokerConnection, FrameTooLargeError
+from kafwire.cluster.metadata import NO_TOPIC_ID
+from kafwire.consumer.fetch._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer
+from kafwire.consumer.fetch.cursor import FetchCursor, FetchDisposition
+from kafwire.consumer.fetch.errors import UNAUTHORIZED
+from kafwire.consumer.fetch.fast_path import FastPath, Taken
+from kafwire.consumer.fetch.response_parts import PartActions, batch_bytes, queue_records
+from kafwire.consumer.fetch.session import FetchSession, Plan
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import (
+    BrokerError,
+    KafkaConnectionError,
+    KafkaError,
+    ProtocolError,
+    RecordTooLargeError,
+    broker_error,
+)
+from kafwire.memory._buffer import Buffer
+from kafwire.protocol.api.fetch import FetchRequest
+from kafwire.protocol.versions import FETCH_BY_TOPIC_ID
+from kafwire.records.batches import OVERHEAD
+from kafwire.runtime.log import log
+
+if TYPE_CHECKING:
+    from kafwire.consumer.fetch.engine import Fetcher
+
+SESSION_ERRORS = frozenset(
+    {
+        *(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+# A request without a response after this time counts as parked: cursors with new demand are fetched immediately.
+IMMEDIATE_AFTER_MS = 10.0
+# An immediate fetch that found nothing is repeated after this time, until the parked request has its response. Then one
+# request asks for all cursors again.
+IMMEDIATE_AGAIN_MS = 10.0
+
+
+class BrokerFetcher:
+    """One connection to one broker, with one request in flight for its cursors that have demand."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        connection: BrokerConnection,
+        role: str,
+        *,
+        immediate: bool = False,
+    ) -> None:
+        """An `immediate` broker fetcher has no session, and its requests are not parked."""
+        config, strategy = fetcher.config, fetcher.plan.strategy
+        self.connection = connection
+        self.role = role
+        self._in_sessions = strategy.sessions and not immediate
+        self.session: FetchSession[FetchCursor] = FetchSession(sessions=self._in_sessions, name=self._on_wire)
+        self.cursors: dict[FetchCursor, None] = {}
+        self._max_wait_ms = 0 if immediate else strategy.wait_ms(config.fetch_max_wait_ms)
+        self._fetcher = fetcher
+        self._immediate_fetches = strategy.immediate_fetches and not immediate
+        self._all_or_none = strategy.all_or_none
+        self._committed_only = config.isolation_level == "read_committed"
+        self._full: dict[FetchCursor, None] = {}
+        self._by_wire: dict[tuple[object, int], FetchCursor] = {}
+        self._lent: dict[FetchCursor, None] = {}  # cursors lent to the broker fetcher for immediate fetches
+        self._owner: BrokerFetcher | None = None  # of a broker fetcher for immediate fetches: the lender of its cursors
+        self._reserved = 0
+        self._left = False  # the request in flight asks for cursors that have moved to another broker fetcher
+        self._fast_path = FastPath(fetcher.queue, fetcher.arrived)
+        self._sent_ms = 0.0
+        self._version = 0
+        self._by_id = True
+        self._nameless = 0  # cursors whose topics have no id
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)  # after errors of whole responses
+        self._not_before_ms = 0.0
+        self._alone: FetchCursor | None = None  # the suspect that is the only cursor of the request in flight
+        self._timer: asyncio.TimerHandle | None = None
+        self._immediate_timer: asyncio.TimerHandle | None = None
+        self._opening_immediate: asyncio.Task[BrokerFetcher | None] | None = None
+        self._not_immediate_before_ms = 0.0
+        self._stopped = False
+        self.requests = 0
+        self.bytes = 0
+        self.session_errors = 0
+
+    # --- cursors ----------------------------------------------------------------------------------------------------
+
+    def take(self, cursor: FetchCursor) -> None:
+        """Add a cursor to fetch from this broker."""
+        if cursor not in self.cursors:
+            self.cursors[cursor] = None
+            self._nameless += cursor.topic_id == NO_TOPIC_ID
+        self._by_wire[cursor.topic, cursor.partition] = cursor
+        self._by_wire[cursor.topic_id.bytes, cursor.partition] = cursor
+        self.update(cursor)
+
+    def release(self, cursor: FetchCursor) -> None:
+        """Stop fetching a cursor from this broker."""
+        self._left = self._left or self.session.covers(cursor)
+        self._fast_path.withdraw(cursor)
+        self.session.drop(cursor)
+        if self.cursors.pop(cursor, self) is None:
+            self._nameless -= cursor.topic_id == NO_TOPIC_ID
+        self._full.pop(cursor, None)
+        if self._lent.pop(cursor, self) is None:
+            immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
+            if immediate is not None:
+                immediate.release(cursor)
+        for topic in (cursor.topic, cursor.topic_id.bytes):
+            if self._by_wire.get((topic, cursor.partition)) is cursor:
+                del self._by_wire[topic, cursor.partition]
+
+    def update(self, cursor: FetchCursor) -> None:
+        """Follow a change of the cursor's position, demand or buffer."""
+        if cursor in self._lent:
+            immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
+            if immediate is not None:
+                immediate.update(cursor)
+            return
+        self._full.pop(cursor, None)
+        if not cursor.is_wanted:
+            self.session.drop(cursor)
+            return
+        free = self._fetcher.free
+        if self._fetcher.is_full(cursor, free):
+            self._full[cursor] = None
+            if not self._all_or_none:
+                self.session.drop(cursor)
+                return
+        room = self._fetcher.budget.partition_bytes(free, cursor.batch_bytes)
+        self.session.want(cursor, cursor.asked(room, names_epochs=self._fetcher.plan.names_epochs))
+        if self._immediate_fetches and self.session.in_flight and not self.session.covers(cursor):
+            self._schedule_immediate()
+
+    def keeps_waiting(self, cursor: FetchCursor) -> bool:
+        """Return True if a wanted cursor is not part of the request in flight."""
+        return self.session.in_flight and cursor in self.session and not self.session.covers(cursor)
+
+    @property
+    def is_left(self) -> bool:
+        """True if the request in flight asks for cursors that have moved to another broker fetcher."""
+        return self._left and self.session.in_flight
+
+    def _on_wire(self, cursor: FetchCursor) -> tuple[object, int]:
+        """Return the broker's key of a cursor's partition: topic id or name, and number."""
+        return cursor.topic_id if self._by_id else cursor.topic, cursor.partition
+
+    def stop(self) -> None:
+        """Send no more requests."""
+        self._stopped = True
+        self._fast_path.detach()
+        for cursor in self.cursors:
+            self._fast_path.withdraw(cursor)
+        for timer in (self._timer, self._immediate_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._opening_immediate is not None:
+            self._opening_immediate.cancel()
+
+    # --- immediate fetches --------------------------------------------------------------------------------------------
+
+    def _schedule_immediate(self) -> None:
+        if self._immediate_timer is None and self._opening_immediate is None:
+            begin = max(self._sent_ms + IMMEDIATE_AFTER_MS, self._not_immediate_before_ms)
+            wait = max(0.0, begin - self._fetcher.cluster.engine.now_ms())
+            self._immediate_timer = asyncio.get_running_loop().call_later(wait / 1000, self._fetch_immediately)
+
+    def _fetch_immediately(self) -> None:
+        self._immediate_timer = None
+        if self._stopped or not self.session.in_flight:
+            return
+        immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
+        if immediate is None or not immediate.connection.is_ready:
+            self._opening_immediate = asyncio.ensure_future(
+                self._fetcher.brokers.open_immediate_fetcher(self.connection.node)
+            )
+            self._opening_immediate.add_done_callback(self._on_immediate_open)
+            return
+        waiting = [cursor for cursor in self.session if cursor in self.cursors and not self.session.covers(cursor)]
+        immediate._owner = self
+        for cursor in waiting:
+            self._fast_path.withdraw(cursor)
+            self.session.drop(cursor)
+            self._lent[cursor] = None
+            immediate.take(cursor)
+        immediate.pump()
+
+    def _on_immediate_open(self, task: asyncio.Task[BrokerFetcher | None]) -> None:
+        self._opening_immediate = None
+        if not task.cancelled() and task.exception() is None and task.result() is not None:
+            self._fetch_immediately()
+
+    def _give_back(self, *, arrived: bool) -> None:
+        """Return the lent cursors to their owner after an immediate fetch; the owner decides on the next one."""
+        owner, cursors = self._owner, list(self.cursors)
+        if owner is None:
+            return
+        owner._not_immediate_before_ms = 0.0 if arrived else self._fetcher.cluster.engine.now_ms() + IMMEDIATE_AGAIN_MS
+        for cursor in cursors:
+            self.release(cursor)
+            if owner._lent.pop(cursor, owner) is None:
+                owner.update(cursor)
+        # The owner's request is still parked: fetch cursors with demand immediately again, at once if records came.
+        if arrived and owner._immediate_timer is not None:
+            owner._immediate_timer.cancel()
+            owner._fetch_immediately()
+        owner.pump()
+
+    def _take_back(self) -> bool:
+        """Take back the lent cursors, to request all together; return False while an immediate fetch is in flight.
+
+        That fetch takes no longer than a round trip. Cursors that stayed lent would be fetched immediately for ever:
+        by the time they return, the next request is parked.
+        """
+        immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
+        if immediate is not None and immediate.session.in_flight:
+            return False
+        for cursor in list(self._lent):
+            del self._lent[cursor]
+            if immediate is not None:
+                immediate.release(cursor)
+            self.update(cursor)
+        return True
+
+    # --- requests ---------------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Send the next request, unless one is in flight, nothing is wanted, or the budget is used up."""
+        fetcher = self._fetcher
+        if self._stopped or self.session.in_flight or fetcher.stopped or not len(self.session):
+            return
+        if self._all_or_none and self._full:
+            return
+        if self._lent and not self._take_back():
+            return
+        if not self.connection.is_ready:
+            self._lose_all(KafkaConnectionError(f"the connection to {self.connection.where} was lost"))
+            return
+        wait = max(self.connection.muted_until_ms, self._not_before_ms) - fetcher.cluster.engine.now_ms()
+        if wait > 0:
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(wait / 1000, self._on_timer)
+            return
+        need = fetcher.budget.request_bytes(fetcher.brokers.count, fetcher.free)
+        if not fetcher.has_room(self, need):
+            return
+        if fetcher.suspects or fetcher.convicted:
+            self._isolate()
+            if not len(self.session):
+                return
+        self._send(need)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.pump()
+
+    def _send(self, need: int) -> None:
+        fetcher, config = self._fetcher, self._fetcher.config
+        at_most = FETCH_BY_TOPIC_ID - 1 if self._nameless else None
+        try:
+            self._version = self.connection.version_of(FetchRequest, at_most=at_most)
+        except ProtocolError as error:
+            for cursor in list(self.session):
+                fetcher.halt(cursor, error)
+            return
+        by_id = self._version >= FETCH_BY_TOPIC_ID
+        if by_id != self._by_id:
+            self._by_id = by_id
+            self.session.renew()
+        plan = self.session.plan()
+        self._left = False
+        fetcher.part(self)
+        correlation_id = self.connection.next_correlation_id()
+        request = self._encode(plan, correlation_id, fetcher.budget.records_bytes(need))
+        self._reserved = need
+        fetcher.budget.reserved += need
+        self._sent_ms = fetcher.cluster.engine.now_ms()
+        self.requests += 1
+        timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
+        if fetcher.plan.fast_path:
+            self._fast_path.prepare(plan, correlation_id, self._version, self.connection)
+        self.connection.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
+
+    def withdraw(self, cursor: FetchCursor) -> None:
+        """Drop the cursor's part of the response in flight: the cursor continues elsewhere in the same generation."""
+        immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node) if cursor in self._lent else None
+        (immediate or self)._fast_path.withdraw(cursor)
+
+    def _encode(self, plan: Plan[FetchCursor], correlation_id: int, max_bytes: int) -> bytes:
+        config = self._fetcher.config
+        return encode_fetch(
+            self._version,
+            correlation_id,
+            config.client_id,
+            max_wait_ms=0 if self._alone is not None else self._max_wait_ms,
+            min_bytes=self._fetcher.plan.min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=int(self._committed_only),
+            session_id=plan.session_id,
+            session_epoch=plan.epoch,
+            add=[
+                (
+                    cursor.topic,
+                    cursor.topic_id.bytes,
+                    cursor.partition,
+                    asked.offset,
+                    asked.max_bytes,
+                    asked.leader_epoch,
+                    asked.last_fetched_epoch,
+                )
+                for cursor, asked in plan.add
+            ],
+            forget=[(cursor.topic, cursor.topic_id.bytes, cursor.partition) for cursor in plan.forget],
+            rack_id=self._fetcher.plan.rack,
+        )
+
+    # --- responses --------------------------------------------------------------------------------------------------
+
+    def _answered(self, frame: Buffer | None, error: KafkaError | None) -> None:
+        fetcher = self._fetcher
+        fetcher.budget.reserved -= self._reserved
+        self._reserved = 0
+        if fetcher.stopped or self._stopped:
+            return
+        absorbed = self._fast_path.absorbed(fetcher.numbered)
+        if absorbed:
+            fetcher.arrived()  # even if the rest of the response fails
+        if frame is None:
+            if isinstance(error, FrameTooLargeError):
+                self._on_oversized(error)
+            self.session.on_lost()
+            self._end_isolation(suspect=True)
+            self._lose_all(error or KafkaConnectionError("the request was lost"))
+            fetcher.next_turn(self)
+            return
+        try:
+            answer = parse_answer(frame, self._version)
+        except ProtocolError as problem:
+            self._cannot_read(problem)
+            return
+        self.connection.note_throttle(answer.throttle_time_ms)
+        self.bytes += len(frame)
+        fetcher.brokers.readable(self.connection.node)
+        served = [
+            cursor
+            for part in answer.partitions
+            if self._is_served(part, frame) and (cursor := self._by_wire.get((part.topic, part.partition))) is not None
+        ]
+        if self.session.on_answer(answer.error_code, answer.session_id, served):
+            self._backoff.succeeded()
+            self._take_in(answer, absorbed)
+        else:
+            self._on_error(broker_error(answer.error_code, f"fetching from {self.connection.where}", api="Fetch"))
+        self._end_isolation(suspect=False)
+        if self._owner is not None:
+            self._give_back(arrived=bool(served))
+        fetcher.next_turn(self)
+
+    # A broker exceeds the requested size by one batch, the first (KIP-74). A response above `max_frame_bytes` does not
+    # name the partition of that batch, so each of the request's partitions is requested alone, once: the batch fails
+    # its partition, and the others are fetched together again. The partition fails last, because the next read raises
+    # its error before records that arrive later.
+
+    def _on_oversized(self, error: FrameTooLargeError) -> None:
+        """Suspect the partitions of the request, or convict a suspect that was the only one.
+
+        So a batch fails its partition at the second such response: the first one may have been damaged.
+        """
+        asked = [cursor for cursor in self.session if self.session.sent(cursor) is not None]
+        known = [cursor for cursor in asked if len(asked) == 1 and cursor in self._fetcher.suspects]
+        self._fetcher.suspects.update(dict.fromkeys(asked))
+        for cursor in known:
+            sent = self.session.sent(cursor)
+            self._fetcher.suspects.pop(cursor, None)
+            if sent is not None and sent.offset == cursor.position:
+                self._fetcher.convicted[cursor] = cursor.position, self._too_large(cursor, error)
+
+    def _too_large(self, cursor: FetchCursor, error: FrameTooLargeError) -> RecordTooLargeError:
+        limit = self._fetcher.config.max_frame_bytes
+        return RecordTooLargeError(
+            f"the batch of {cursor.name} at offset {cursor.position} makes a response that is longer than "
+            f"max_frame_bytes ({limit}): raise max_frame_bytes, or seek behind the batch ({error})"
+        )
+
+    def _isolate(self) -> None:
+        """Request the first suspect alone; without suspects, fail the convicted partitions."""
+        suspects, convicted = self._fetcher.suspects, self._fetcher.convicted
+        self._alone = next((cursor for cursor in self.session if cursor in suspects), None)
+        for cursor in list(self.session):
+            if self._alone is not None:
+                if cursor is not self._alone:
+                    self.session.drop(cursor)
+            elif cursor in convicted:
+                offset, error = convicted.pop(cursor)
+                if cursor.position == offset:
+                    self._fetcher.halt(cursor, error)
+
+    def _end_isolation(self, *, suspect: bool) -> None:
+        """Request all partitions again. The partition that was requested alone is cleared unless it stays `suspect`."""
+        alone, self._alone = self._alone, None
+        if alone is not None:
+            if not suspect:
+                self._fetcher.suspects.pop(alone, None)
+            for cursor in self.cursors:
+                self.update(cursor)
+
+    def _is_served(self, part: PartitionAnswer, frame: Buffer) -> bool:
+        """Return True if the partition got records, so that the broker serves others first now.
+
+        In a session, brokers count any part of a batch; else one whole batch is needed.
+        """
+        if self._in_sessions:
+            return part.size > 0
+        return part.size > OVERHEAD and batch_bytes(frame, part) <= part.size
+
+    def _on_error(self, error: BrokerError) -> None:
+        """Handle the refusal of a whole request: the next one is full, and waits for the back-off.
+
+        The first session error is retried at once: the broker has forgotten the session, as it may at any time.
+        """
+        fetcher, now = self._fetcher, self._fetcher.cluster.engine.now_ms()
+        wait = self._backoff.failed(fetcher.cluster.engine.random.random())
+        if error.code in SESSION_ERRORS:
+            self.session_errors += 1
+            log.debug("%s; the next request is a full one", error)
+            if self._backoff.failures == 1:
+                return
+        self._not_before_ms = now + wait
+        if self._owner is not None:
+            self._owner._not_immediate_before_ms = self._not_before_ms
+        if error.code in UNAUTHORIZED:
+            for cursor in list(self.cursors):
+                fetcher.halt(cursor, error)
+            return
+        fetcher.errors.note_error(self.connection.where, error, self.cursors)
+        if error.code not in SESSION_ERRORS:  # the broker may not be the leader any more
+            self._lose_all(error)
+
+    def _cannot_read(self, problem: ProtocolError) -> None:
+        """Close the connection after a response that cannot be parsed. Repeated, it fails the partitions."""
+        self.session.on_lost()
+        told = ProtocolError(
+            f"{self.connection.where} sent a fetch response that cannot be parsed: {problem.message}",
+            api=problem.api,
+            version=problem.version,
+            offset=problem.offset,
+        )
+        log.warning("%s", told)
+        self.connection.fail("a response could not be parsed")
+        cursors = list(self.cursors)
+        if self._fetcher.brokers.unreadable(self.connection.node):
+            for cursor in cursors:
+                self._fetcher.halt(cursor, told)
+        self._lose_all(told)
+        self._fetcher.next_turn(self)
+
+    def _take_in(self, answer: FetchAnswer, absorbed: dict[FetchCursor, Taken]) -> None:
+        fetcher = self._fetcher
+        actions = PartActions(fetcher, self.connection)
+        done: list[FetchCursor] = []
+        arrived = False
+        first = next((part for part in answer.partitions if part.size), None)
+        partial: FetchCursor | None = None
+        for part in answer.partitions:
+            cursor = self._by_wire.get((part.topic, part.partition))
+            if cursor is None or cursor not in self.cursors or cursor in self._lent or cursor.halted:
+                continue
+            sent = self.session.sent(cursor)
+            if cursor in absorbed:
+                arrived = True
+                cursor.judge(
+                    part,
+                    from_replica=cursor.replica == self.connection.node,
+                    committed_only=self._committed_only,
+                )
+                cursor.batch_bytes = batch_bytes(answer.frame, part)
+                _, start, next_offset, epoch, size = absorbed[cursor]
+                cursor.epochs.note_batches(answer.frame, part.position, size, start, next_offset, epoch)
+                self.update(cursor)
+                continue
+            if sent is None or sent.offset != cursor.position:
+                continue  # the position changed meanwhile, by a seek
+            from_replica = cursor.replica == self.connection.node
+            verdict = cursor.judge(part, from_replica=from_replica, committed_only=self._committed_only)
+            if verdict is FetchDisposition.TAKE:
+                if not part.size:
+                    continue
+                if queue_records(fetcher, self.connection.where, answer.frame, part, cursor):
+                    arrived = True
+                elif part is first:
+                    partial = cursor
+                self.update(cursor)
+                if cursor.done:
+                    done.append(cursor)
+            else:
+                actions.note(verdict, part, cursor, answer)
+        fetcher.queue.seal()
+        if arrived:
+            fetcher.arrived()
+        if partial is not None:  # a retry would get the same response
+            what = f"a response of {self.connection.where} for {partial.name} has no whole batch, not even the first"
+            fetcher.halt(partial, ProtocolError(what, api="FetchResponse", version=self._version))
+        elif fetcher.plan.ends and not arrived:
+            self._on_empty(answer)
+        for cursor in done:
+            fetcher.finish(cursor)
+        if fetcher.plan.rack:  # without a rack no leader names a replica
+            now = fetcher.cluster.engine.now_ms()
+            actions.move(c for c in self.cursors if c.replica == self.connection.node and now >= c.replica_until_ms)
+        actions.carry_out()
+
+    def _on_empty(self, answer: FetchAnswer) -> None:
+        """Handle a response without records: finish each partition whose log has no records up to its end.
+
+        Records of the other partitions may come late. A log that has lost them never delivers them: `check_stalled`.
+        """
+        if any(part.error_code for part in answer.partitions):
+            return
+        asked = {
+            cursor: None
+            for cursor in self.session
+            if (sent := self.session.sent(cursor)) is not None and sent.offset == cursor.position
+        }
+        for part in answer.partitions:
+            if part.preferred_read_replica >= 0:
+                continue  # the read replica has the records
+            cursor = self._by_wire.get((part.topic, part.partition))
+            if cursor in asked and cursor.may_end(part, committed_only=self._committed_only):
+                cursor.ended = True
+                del asked[cursor]
+                self._fetcher.finish(cursor)
+        self._fetcher.check_stalled(asked)
+
+    def _lose_all(self, error: KafkaError) -> None:
+        if self._owner is not None:
+            self._give_back(arrived=False)
+            return
+        self._fetcher.brokers.lose(list(self.cursors), error)
+
+    def stats(self) -> dict[str, Any]:
+        """Return a snapshot for metrics."""
+        return {
+            "node": self.connection.node,
+            "role": self.role,
+            "partitions": len(self.cursors),
+            "wanted": len(self.session),
+            "full": len(self._full),
+            "requests": self.requests,
+            "bytes": self.bytes,
+            "in_flight": self.session.in_flight,
+            "session_id": self.session.session_id,
+            "session_epoch": self.session.epoch,
+            "session_errors": self.session_errors,
+        }

@@ -1,0 +1,59 @@
+"""Log lines for errors that fetching retries: one for each cause, and one for failures that last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.consumer.fetch.errors import FetchErrors
+from kafwire.errors import BrokerError, KafkaError
+from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.log import log
+
+WARN_MS = 10_000
+NAMED = 10  # most partitions that one line names
+
+
+class FetchErrorLog(FetchErrors):
+    """Counts errors by their cause, and logs them."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def note_error(self, where: str, error: BrokerError, cursors: Iterable[FetchCursor]) -> None:
+        """Count an error that is retried, and log it once."""
+        for cursor in cursors:
+            cursor.warned = True
+        self.tell_once(where, error)
+
+    def tell_once(self, where: str, error: KafkaError, before: str = "") -> None:
+        """Count an error that is retried, and log it once, after the text `before`."""
+        what = error.name if isinstance(error, BrokerError) else type(error).__name__
+        if self.note(where, what, self._engine.now_ms()):
+            log.warning("%s%s; this is tried again", before, error)
+
+    def tell_of(self, failing: Mapping[FetchCursor, KafkaError], before: str) -> None:
+        """Count errors that are retried, and log one line for the new ones; `before` is a template for the names."""
+        now_ms = self._engine.now_ms()
+        new = [
+            cursor
+            for cursor, error in failing.items()
+            if self.note(cursor.name, error.name if isinstance(error, BrokerError) else type(error).__name__, now_ms)
+        ]
+        if new:
+            more = f" and {len(new) - NAMED} more partitions" if len(new) > NAMED else ""
+            names = ", ".join(cursor.name for cursor in new[:NAMED]) + more
+            log.warning("%s%s; this is tried again", before.format(names), failing[new[0]])
+
+    def warn_late(self, lost: list[FetchCursor], error: object) -> None:
+        """Log once that partitions could not be read for `WARN_MS`: a waiting user would not know the reason."""
+        before = self._engine.now_ms() - WARN_MS
+        late = [c for c in lost if not c.warned and c.failing_since_ms is not None and c.failing_since_ms < before]
+        for cursor in late:
+            cursor.warned = True
+        if late:
+            more = f" and {len(late) - 1} more partitions" if len(late) > 1 else ""
+            log.warning(
+                "%s%s could not be read for %d s: %s; this is tried again", late[0].name, more, WARN_MS // 1000, error
+            )

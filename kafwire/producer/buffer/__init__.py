@@ -1,0 +1,1 @@
+"""Buffered records: the accumulator, its batches and queues, and the choice of partitions."""

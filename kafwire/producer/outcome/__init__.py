@@ -1,0 +1,1 @@
+"""Outcomes of batches: responses, retries, sequence numbers, and batches in doubt."""

@@ -1,0 +1,1 @@
+"""Sending of batches: leaders, requests, time limits, and the direct path."""

@@ -1,0 +1,1 @@
+"""Transactions of a producer: their state, and their requests to coordinators."""

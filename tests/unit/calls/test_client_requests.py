@@ -1,0 +1,150 @@
+"""`cluster.client_requests`: the cluster as typed values, and requests that go to the controller."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+import kafwire
+from kafwire import protocol
+from kafwire.calls.client_requests import Requests
+from kafwire.cluster.cluster import Cluster
+from kafwire.config import ClientConfig
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import ConfigError, KafkaTimeoutError
+from kafwire.testing.simulation.kafka import Call
+from tests.support.simulated import World
+
+
+def test_the_cluster_as_values() -> None:
+    with World(brokers=2) as world:
+        topic = world.create_topic("t", partitions=3)
+        cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
+        found = world.engine.run(Requests(cluster).metadata(["t", "missing"]))
+        assert isinstance(found, kafwire.ClusterMetadata)
+        assert sorted(broker.node_id for broker in found.brokers) == [1, 2]
+        assert all(isinstance(broker, kafwire.BrokerMetadata) and broker.port > 0 for broker in found.brokers)
+        there, missing = found.topics
+        assert (there.name, there.topic_id, there.error_code) == ("t", topic.topic_id, 0)
+        assert [part.partition_index for part in there.partitions] == [0, 1, 2]
+        assert [part.leader_id for part in there.partitions] == [log.leader for log in topic.partitions]
+        assert all(part.leader_id in part.replica_nodes for part in there.partitions)
+        assert (missing.name, missing.error_code, missing.partitions) == ("missing", 3, ())
+        assert pickle.loads(pickle.dumps(found)) == found
+
+
+class Controlled:
+    """A simulated cluster in which one broker is the controller, and others refuse what it executes."""
+
+    def __init__(self, world: World, controller: int) -> None:
+        self.world = world
+        self.controller = controller
+        self.sent: list[int] = []  # the brokers that got a request for the controller, in order
+        world.on("Metadata", self._metadata)
+        for name in ("CreateTopics", "DeleteTopics", "CreatePartitions"):
+            world.on(name, self._execute)
+
+    def _metadata(self, call: Call) -> Any:
+        answer = self.world._on_Metadata(call)
+        answer.controller_id = self.controller
+        return answer
+
+    def _execute(self, call: Call) -> Any:
+        self.sent.append(call.node)
+        code = ErrorCode.NONE if call.node == self.controller else ErrorCode.NOT_CONTROLLER
+        response = type(call.message).response
+        if call.message.__class__.__name__ == "CreateTopicsRequest":
+            if not code:
+                self.world.create_topic(call.message.topics[0].name)
+            return response(topics=[response.CreatableTopicResult(name=call.message.topics[0].name, error_code=code)])
+        if call.message.__class__.__name__ == "DeleteTopicsRequest":
+            return response(responses=[response.DeletableTopicResult(name="t", error_code=code)])
+        return response(results=[response.CreatePartitionsTopicResult(name="t", error_code=code)])
+
+
+@pytest.mark.parametrize("controller", [1, 2, 3])
+def test_requests_for_the_controller_go_to_the_controller(controller: int) -> None:
+    with World(brokers=3) as world:
+        controlled = Controlled(world, controller)
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        world.run(requests.create_topic("t", 1, 1, None)())
+        world.run(requests.delete_topic("t")())
+        world.run(requests.call(protocol.CreatePartitionsRequest(topics=[], timeout_ms=1_000))())
+        assert controlled.sent == [controller] * 3
+
+
+def test_a_controller_that_moved_is_found_again() -> None:
+    with World(brokers=3) as world:
+        controlled = Controlled(world, 1)
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        world.run(requests.create_topic("t", 1, 1, None)())
+        controlled.controller = 3
+        world.run(requests.create_topic("u", 1, 1, None)())
+        assert controlled.sent == [1, 1, 3]
+
+
+def test_a_controller_that_is_gone_is_found_again() -> None:
+    with World(brokers=3) as world:
+        controlled = Controlled(world, 1)
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        world.run(requests.create_topic("t", 1, 1, None)())
+        controlled.controller = 2
+        world.kill(1)
+        world.run(requests.delete_topic("t")())
+        assert controlled.sent[-1] == 2
+
+
+def test_a_cluster_without_a_controller_is_waited_for() -> None:
+    with World(brokers=3) as world:
+        controlled = Controlled(world, -1)
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        began = world.loop.time()
+        world.loop.call_later(3, lambda: setattr(controlled, "controller", 2))
+        world.run(requests.create_topic("t", 1, 1, None)())
+        assert controlled.sent[-1] == 2
+        assert 3 <= world.loop.time() - began < 6
+        controlled.controller = -1
+        world.run(requests._cluster.refresh(at_once=True))
+        request = requests.call(protocol.CreatePartitionsRequest(topics=[], timeout_ms=1_000), timeout=2)
+        with pytest.raises(KafkaTimeoutError, match="NOT_CONTROLLER"):
+            world.run(request())
+
+
+def test_added_partitions_are_waited_for() -> None:
+    """A broker may know of them, and of their leaders, after the controller."""
+    with World() as world:
+        world.create_topic("t", partitions=2)
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        asked: list[Any] = []
+
+        def grow(call: Call) -> Any:
+            asked.extend((each.name, each.count, each.assignments) for each in call.message.topics)
+            world.loop.call_later(3, lambda: world.add_partitions("t", 2))
+            response = type(call.message).response
+            return response(results=[response.CreatePartitionsTopicResult(name="t", error_code=ErrorCode.NONE)])
+
+        world.on("CreatePartitions", grow)
+        began = world.loop.time()
+        world.run(requests.create_partitions("t", 4)())
+        assert asked == [("t", 4, None)]
+        assert 3 <= world.loop.time() - began < 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["t"], 3), r"\['t'\] is not a topic: write create_partitions\(topic, count\) for each topic"),
+        (({"t": 3}, 3), "is not a topic"),
+        (("t", 0), "count=0: the number of all partitions is needed"),
+        (("t", True), "count=True: the number"),
+        (("t", 1.5), "count=1.5: the number"),
+        (("t", "3"), "count='3': the number"),
+    ],
+)
+def test_added_partitions_wrong_arguments(arguments: tuple[Any, Any], message: str) -> None:
+    with World() as world:
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        with pytest.raises(ConfigError, match=message):
+            requests.create_partitions(*arguments)

@@ -1,0 +1,56 @@
+"""`consumer.fetch_errors`: which errors may pass, and which are told again."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafwire.cluster.leader_errors import LEADER_ERRORS
+from kafwire.consumer.fetch.errors import CAUSES, GONE_MS, FetchErrors, may_pass
+from kafwire.errors import ERROR_CODES, ErrorCode
+
+
+@pytest.mark.parametrize("code", [*sorted(LEADER_ERRORS), ErrorCode.UNKNOWN_SERVER_ERROR, 30_000])
+def test_what_may_pass(code: int) -> None:
+    assert may_pass(code)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.CORRUPT_MESSAGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, 35, 43])
+def test_what_does_not(code: int) -> None:
+    assert not may_pass(code)
+
+
+def test_whatever_kafka_calls_retriable_may_pass_but_for_damage() -> None:
+    retriable = {code for code, known in ERROR_CODES.items() if known.retriable}
+    assert {code for code in retriable if not may_pass(code)} == {ErrorCode.CORRUPT_MESSAGE}
+
+
+def test_an_error_is_told_once_until_it_was_gone_for_long() -> None:
+    errors = FetchErrors()
+    assert errors.note("t-0", "NOT_LEADER", 0)
+    assert not errors.note("t-0", "NOT_LEADER", GONE_MS - 1)
+    assert not errors.note("t-0", "NOT_LEADER", 2 * GONE_MS - 2), "since it came last, not since it was told"
+    assert errors.note("t-0", "NOT_LEADER", 3 * GONE_MS - 2)
+    assert errors.note("t-1", "NOT_LEADER", 0)
+    assert errors.note("t-0", "another", 0)
+    assert errors.counts == {"t-0": {"NOT_LEADER": 4, "another": 1}, "t-1": {"NOT_LEADER": 1}}
+
+
+def test_after_a_success_it_is_told_however_soon_it_comes() -> None:
+    errors = FetchErrors()
+    errors.note("t-0", "a", 0)
+    errors.note("t-0", "b", 0)
+    errors.note("t-1", "a", 0)
+    errors.end("t-0")
+    assert [errors.note("t-0", "a", 1), errors.note("t-0", "b", 1), errors.note("t-1", "a", 1)] == [True, True, False]
+    assert errors.counts == {"t-0": {"a": 2, "b": 2}, "t-1": {"a": 2}}
+
+
+def test_the_latest_causes_are_remembered() -> None:
+    errors = FetchErrors()
+    for number in range(CAUSES):
+        errors.note(f"t-{number}", "a", 0)
+    assert not errors.note("t-0", "a", 1), "none is forgotten yet, and this one is the latest now"
+    errors.note("another", "a", 1)
+    assert len(errors.counts) == CAUSES
+    assert "t-1" not in errors.counts
+    assert not errors.note("t-0", "a", 2)

@@ -1,0 +1,46 @@
+"""`testing.old_paths`: one module under both paths."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from importlib import import_module
+
+import pytest
+
+import kafwire.testing  # noqa: F401 - it installs the finder
+from kafwire.testing.old_paths import install, new_path
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("kafwire.testing.broker", "kafwire.broker"),
+        ("kafwire.testing.broker.share", "kafwire.broker.share"),
+        ("kafwire.testing.broker.share.share_states", "kafwire.broker.share.share_states"),
+        ("kafwire.testing.ports", "kafwire.broker.ports"),
+        ("kafwire.testing.security", "kafwire.broker.security.security"),
+    ],
+)
+def test_an_old_path_is_the_module_of_the_new_one(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if new_path(name) is not None]:
+        monkeypatch.delitem(sys.modules, name)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = import_module(old)
+    assert f"{old} is now {new}: import that" in {str(each.message) for each in caught}
+    assert found is import_module(new)
+    assert found.__name__ == new
+    assert found.__spec__ is not None
+    assert found.__spec__.name == new
+
+
+@pytest.mark.parametrize("name", ["kafwire.testing.cluster", "kafwire.testing.brokers", "kafwire.broker", "other"])
+def test_other_modules_have_no_new_path(name: str) -> None:
+    assert new_path(name) is None
+
+
+def test_the_finder_is_installed_once() -> None:
+    before = list(sys.meta_path)
+    install()
+    assert sys.meta_path == before
