@@ -1,6 +1,6 @@
 """The memory budget of prefetching: its shares for requests and partitions.
 
-The module is pure: it gets buffered bytes and returns sizes. `fetcher.py` applies them.
+The module is pure: it gets buffered bytes and returns sizes. `engine.py` applies them.
 """
 
 from __future__ import annotations

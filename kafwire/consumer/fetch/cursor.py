@@ -1,6 +1,6 @@
 """A cursor: the state of one partition's fetching (position, broker, demand), and the effect of responses on it.
 
-Pure: events and times come in, decisions go out. `broker_fetcher.py` and `fetcher.py` carry them out.
+Pure: events and times come in, decisions go out. `broker_fetcher.py` and `engine.py` carry them out.
 """
 
 from __future__ import annotations

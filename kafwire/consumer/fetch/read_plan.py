@@ -1,6 +1,6 @@
 """Read plans: the differences between reads (of consumers and scans) that the fetch engine handles.
 
-`fetcher.py` and `broker_fetcher.py` are the only fetch engine. A consumer's plan and a scan's are data for it.
+`engine.py` and `broker_fetcher.py` are the only fetch engine. A consumer's plan and a scan's are data for it.
 """
 
 from __future__ import annotations

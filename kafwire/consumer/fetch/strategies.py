@@ -1,6 +1,6 @@
 """Fetch strategies: how a consumer's partitions are divided among connections and requests.
 
-`fetcher.py` and `broker_fetcher.py` are one mechanism: cursors that belong to connections, each connection with one
+`engine.py` and `broker_fetcher.py` are one mechanism: cursors that belong to connections, each connection with one
 request in flight. A strategy has the differences between `fetch_strategy="hybrid"`, `"per_partition"` and
 `"per_node"`, with or without `single_socket`. It is data; no other code tests for its name.
 """
