@@ -53,8 +53,8 @@ class Outbox:
 
     The relay chooses rows that were not relayed, not rows after the last id: so it sees a row that is committed after
     one with a higher id. Records, and the ids of their rows, are committed in one Kafka transaction; then the rows are
-    deleted. A relay that takes over reads those ids, and deletes the rows that are left. docs/outbox.md has the table,
-    the guarantees and their requirements.
+    deleted. A relay that takes over reads those ids, and deletes the rows that are left. docs/guide/outbox.md has the
+    table, the guarantees and their requirements.
 
     The option `transactional_id` names the relay: each outbox needs its own. A new relay fences the one before it. Call
     `run` and `relay` from one thread, and the other methods from any. In a program with asyncio, run it in a thread:

@@ -58,7 +58,7 @@ class Consumer:
     beginning.
 
     A batch (in a loop over records: a record) counts as processed when you read the next one, or commit it. Leaving a
-    loop by an exception, or by `break`, does not count. docs/consuming.md is the manual for groups.
+    loop by an exception, or by `break`, does not count. docs/guide/consuming.md is the manual for groups.
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
@@ -839,7 +839,7 @@ class Consumer:
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     def metrics(self) -> dict[str, Any]:
-        """Return a snapshot of counters and states. docs/fetching.md and docs/consuming.md have names and units.
+        """Return a snapshot of counters and states. docs/operate/metrics.md has names and units.
 
         Returns:
             `partitions`: position, lag, buffered bytes and others of each partition, by name (`flights-0`).

@@ -434,7 +434,7 @@ class Producer(RecordSender, ProducerNames):
         return self._engine.run(self._sender.cluster.partitions, topic)
 
     def metrics(self) -> dict[str, Any]:
-        """Return a snapshot of counters and states. docs/producing.md has their names and units.
+        """Return a snapshot of counters and states. docs/operate/metrics.md has names and units.
 
         Returns:
             `producer`: the totals, requests and the buffer. `partitions`: records, bytes, batches, time in the queue,

@@ -141,8 +141,9 @@ def programs() -> Iterator[Block]:
     by_document = {document: list(found) for document, found in groupby(alone, lambda block: block.document)}
     del by_document["security"]  # tests/integration/test_docs_security.py
     del by_document["delegation-tokens"]  # tests/integration/test_delegation_tokens.py
-    for page in (ROOT / "docs" / "porting").glob("*.md"):
-        by_document.pop(page.stem, None)  # tests/integration/test_docs_porting.py
+    for page in (ROOT / "docs" / "guide" / "porting").glob("*.md"):
+        if page.stem not in OF_SPARK:
+            by_document.pop(page.stem, None)  # tests/integration/test_docs_porting.py
     for document in OF_SPARK:
         first, *others = by_document.pop(document)
         yield replace(first, text="\n".join(block.text for block in (first, *others)))

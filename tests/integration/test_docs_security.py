@@ -1,4 +1,4 @@
-"""The configurations of docs/security.md connect: kafwire's, librdkafka's and Java's, on one cluster."""
+"""The configurations of docs/operate/security.md connect: kafwire's, librdkafka's and Java's, on one cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.doc_blocks import BLOCK, ROOT
 from tests.support.java_client import JavaClient
 from tests.support.token_server import Answer, TokenServer
 
-TEXT = (ROOT / "docs" / "security.md").read_text()
+TEXT = (ROOT / "docs" / "operate" / "security.md").read_text()
 SECTIONS = ("TLS", "TLS with a client certificate", "SCRAM", "PLAIN", "OAUTHBEARER")
 MECHANISMS = ["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"]
 
@@ -137,7 +137,7 @@ def test_javas(place: Place, java: JavaClient, title: str) -> None:
 
 
 def test_the_table_of_options_has_the_defaults() -> None:
-    text = "".join((ROOT / "docs" / name).read_text() for name in ("configuration.md", "oauth.md"))
+    text = "".join((ROOT / "docs" / name).read_text() for name in ("reference/configuration.md", "operate/oauth.md"))
     for option in fields(SecurityConfig):
         row = re.search(rf"^\| `{option.name}` \|([^|]*)\|", text, re.MULTILINE)
         if row is None:

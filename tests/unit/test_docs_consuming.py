@@ -1,4 +1,4 @@
-"""docs/consuming.md and docs/fetching.md name what there is: each option of a consumer, each metric."""
+"""docs/guide/consuming.md and docs/internals/fetching.md name what there is: each option of a consumer, each metric."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kafwire.config import DEFAULT_ASSIGNORS, ClientConfig, ConsumerConfig
 from tests.support.group_consumers import GroupWorld
 
 DOCS = Path(__file__).parents[2] / "docs"
-CONSUMING = (DOCS / "consuming.md").read_text()
-FETCHING = (DOCS / "fetching.md").read_text()
+CONSUMING = (DOCS / "guide" / "consuming.md").read_text()
+FETCHING = (DOCS / "internals" / "fetching.md").read_text()
 MIB = 1 << 20
 
 
@@ -56,5 +56,5 @@ def test_every_metric_of_a_member_is_there() -> None:
 
 
 def test_no_document_says_that_there_are_no_groups() -> None:
-    for file in (*DOCS.glob("*.md"), DOCS.parent / "README.md"):
+    for file in (*DOCS.rglob("*.md"), DOCS.parent / "README.md"):
         assert not re.search("group membership[^.]*not|supported yet: consumer groups", file.read_text()), file.name

@@ -1,4 +1,4 @@
-"""docs/outbox.md shows the table that kafwire makes, and names the options and metrics that there are."""
+"""docs/guide/outbox.md shows the table that kafwire makes, and names the options and metrics that there are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kafwire.outbox import Outbox, postgresql_schema
 
-TEXT = (Path(__file__).parents[2] / "docs" / "outbox.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs" / "guide" / "outbox.md").read_text()
 
 
 def test_the_table_is_the_one_that_is_made() -> None:

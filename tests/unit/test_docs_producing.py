@@ -1,4 +1,4 @@
-"""docs/producing.md names what there is: every option with its default, every metric."""
+"""docs/guide/producing.md names what there is: every option with its default, every metric."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafwire.config import ClientConfig, ProducerConfig
 from tests.support.simulated import World
 from tests.support.simulated_producer import Work
 
-TEXT = (Path(__file__).parents[2] / "docs" / "producing.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs" / "guide" / "producing.md").read_text()
 SHOWN = {"acks": '`"all"`', "compression_type": "`none`", "partitioner": "`murmur2_random`"}
 MIB = 1 << 20
 

@@ -102,6 +102,6 @@ def test_only_a_long_run_without_a_violation_is_written_down(
 
 
 def test_the_place_for_the_summary_is_there() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "reliability.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "operate" / "reliability.md").read_text()
     assert text.count(summary.START) == text.count(summary.END) == 1
     assert text.index(summary.START) < text.index(summary.END)
