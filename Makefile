@@ -9,9 +9,9 @@
 # make demo     stream the flights of 2013 through Spark, exactly once, and kill its driver (KAFKA=real: on Apache Kafka)
 # make bench    compare the speed with other clients, on one broker (BENCH="name pattern-*": only those rows);
 #               BASE=commit: with that commit's library instead, in processes that take turns (ROUNDS=5 pairs)
-# make bench-strategies   compare the fetch strategies, in docs/internals/fetching.md
-# make bench-spark        compare the Spark source and sink with Spark's own connector, in docs/guide/spark.md (BENCH="row")
-# make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/guide/producing.md
+# make bench-strategies   compare the fetch strategies, in docs/internals/results/consumer.md
+# make bench-spark        compare the Spark source and sink with Spark's own connector, in docs/internals/results/spark.md (BENCH="row")
+# make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/internals/results/producer.md
 # make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets); run
 #               clients under sanitizers against a faulty broker, for a third of the time (CHAOS="memory threads")
 # make soak     run producers under faults, read everything back, and make rebalances (MINUTES=3, SEED=random, RATE=1, SECURITY=sasl_ssl; DETACH=1; RESUME=folder)

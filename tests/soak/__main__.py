@@ -177,8 +177,8 @@ class Run:
         (self.folder / "summary.json").write_text(json.dumps(summary.figures(state), indent=1))
         print(text)
         print("".join(summary.violations(state)), end="")
-        if summary.document(ROOT / "docs" / "operate" / "reliability.md", state):
-            print("written to docs/operate/reliability.md")
+        if summary.document(ROOT / "docs" / "internals" / "results" / "soak.md", state):
+            print("written to docs/internals/results/soak.md")
         return 1 if state.violations else 0
 
     def _enter(self, phase: str) -> None:

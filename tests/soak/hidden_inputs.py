@@ -1,6 +1,6 @@
 """`python -m tests.soak.hidden_inputs [--cycles N] [--seed S] [--resume FOLDER]` hunts hidden committed inputs.
 
-docs/operate/reliability.md has the open finding. Three nodes of Apache Kafka run; different nodes lead the state of
+docs/internals/results/soak.md has the open finding. Three nodes of Apache Kafka run; different nodes lead the state of
 transactions, the groups' offsets, and the first partition of each sink. In each cycle members write on the records that
 they read, in transactions. A SIGSTOP stops each member within one, while the coordinator of the transactions or of the
 groups is killed; the next producer of the same transactional id begins, in another process or in the one that goes on.

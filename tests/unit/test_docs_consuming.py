@@ -1,19 +1,17 @@
-"""docs/guide/consuming.md and docs/internals/fetching.md name what there is: each option of a consumer, each metric."""
+"""docs/guide/consuming.md and docs/guide/reading.md name each option of a consumer, with its default."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from kafwire.config import DEFAULT_ASSIGNORS, ClientConfig, ConsumerConfig
-from tests.support.group_consumers import GroupWorld
 
 DOCS = Path(__file__).parents[2] / "docs"
 CONSUMING = (DOCS / "guide" / "consuming.md").read_text()
-FETCHING = (DOCS / "internals" / "fetching.md").read_text()
+READING = (DOCS / "guide" / "reading.md").read_text()
 MIB = 1 << 20
 
 
@@ -38,21 +36,8 @@ def default_of(item: Any) -> str:
 def test_every_option_is_there_with_its_default() -> None:
     inherited = {item.name for item in fields(ClientConfig)}
     own = {item.name: default_of(item) for item in fields(ConsumerConfig) if item.name not in inherited}
-    told = {cells[0].strip("`"): cells[1] for text in (FETCHING, CONSUMING) for cells in rows(text, "Options")[1:]}
+    told = {cells[0].strip("`"): cells[1] for text in (READING, CONSUMING) for cells in rows(text, "Options")[1:]}
     assert told == own
-
-
-def test_every_metric_of_a_member_is_there() -> None:
-    told = {name for cells in rows(CONSUMING, "Metrics") for name in re.findall(r"`(\w+)`", cells[0])}
-    with GroupWorld() as group:
-
-        async def main() -> None:
-            (member,) = await group.add()
-            await group.balanced([member], 4)
-            await asyncio.sleep(1.0)
-            assert set((await member.consumer.metrics())["group"]) == told
-
-        group.world.run(main())
 
 
 def test_no_document_says_that_there_are_no_groups() -> None:

@@ -1,4 +1,4 @@
-"""docs/guide/producing.md names what there is: every option with its default, every metric."""
+"""docs/guide/producing.md names every option of a producer, with its default."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from kafwire.config import ClientConfig, ProducerConfig
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work
 
 TEXT = (Path(__file__).parents[2] / "docs" / "guide" / "producing.md").read_text()
 SHOWN = {"acks": '`"all"`', "compression_type": "`none`", "partitioner": "`murmur2_random`"}
@@ -38,15 +36,3 @@ def test_every_option_is_there_with_its_default() -> None:
     told = {cells[0].strip("`"): cells[1] for cells in rows("Options")[1:]}
     assert told == {item.name: default_of(item) for item in own}
     assert list(told) == [item.name for item in own], "in the order of the configuration"
-
-
-def test_every_metric_is_there() -> None:
-    told = {name for cells in rows("Metrics") for name in re.findall(r"`(\w+)`", cells[0])} - {"producer", "partitions"}
-    with World() as world:
-        world.create_topic("t")
-        work = Work(world, "t")
-        work.send("t", b"v")
-        work.flush()
-        found = work.sender.metrics()
-    (partition,) = found["partitions"].values()
-    assert told == {*found["producer"], *partition}

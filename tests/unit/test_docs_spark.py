@@ -46,14 +46,14 @@ CHECKS: Mapping[str, Callable[[Mapping[str, str]], Any]] = {
 
 def rows(document: str, section: str) -> list[list[str]]:
     """The cells of a section's first table, without the header."""
-    text = (ROOT / "docs" / "guide" / document).read_text()
+    text = (ROOT / "docs" / document).read_text()
     (found,) = re.findall(rf"^## {section}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     (table, *_) = re.findall(r"(?:^\|.*\n)+", found, re.MULTILINE)
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
 
 
-PARITY = rows("spark.md", "Parity")
-ERRORS = rows("porting/spark-from-kafka.md", "Errors")
+PARITY = rows("reference/spark-parity.md", "Parity")
+ERRORS = rows("guide/porting/spark-from-kafka.md", "Errors")
 
 
 @pytest.mark.parametrize("row", PARITY, ids=lambda row: str(row[0]))
