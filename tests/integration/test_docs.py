@@ -94,6 +94,7 @@ pyarrow.parquet.write_table(pyarrow.table({"key": [b"UA"]}), "flights/0/0-1.parq
 """
 )
 SETUP |= {f"parquet-duckdb-python-{number}": FLIGHTS for number in (1, 2, 3)}
+SETUP |= {f"reading-python-{number}": FLIGHTS for number in (1, 2)}
 SETUP["parquet-duckdb-python-4"] = EXPORTED
 PRICES = """
 import kafwire
@@ -171,6 +172,12 @@ def test_block_runs(block: Block, address: str, tmp_path: Path) -> None:
 
 def test_a_setup_belongs_to_a_block() -> None:
     assert set(SETUP) <= {str(block) for block in blocks("python")}
+
+
+def test_a_block_has_a_name_of_its_own() -> None:
+    """SETUP names blocks by their pages: two pages with Python blocks have different names."""
+    names = [str(block) for block in blocks("python")]
+    assert len(names) == len(set(names))
 
 
 def test_every_block_is_found() -> None:
