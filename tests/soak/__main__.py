@@ -1,4 +1,4 @@
-"""`python -m tests.soak [--minutes N] [--seed S]`: producers under faults, all read back: docs/operate/reliability.md.
+"""`python -m tests.soak [--minutes N] [--seed S]`: producers under faults, all read back: docs/internals/soak.md.
 
 0: nothing was found; 1: a violation, with what is needed to see it again; 2: the soak itself could not be run.
 """
