@@ -18,6 +18,7 @@ from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
+from kafwire.option_checks import described_by
 from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
@@ -32,6 +33,7 @@ _T = TypeVar("_T")
 
 
 @refuse_arguments(ADMIN_ARGUMENTS, blocking=False)
+@described_by(ClientConfig)
 class AsyncClient(AsyncTokenCalls):
     """`kafwire.Client` for asyncio: a connection to a cluster for single requests. An async context manager.
 

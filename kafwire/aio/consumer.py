@@ -41,6 +41,7 @@ from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
+from kafwire.option_checks import described_by
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -60,6 +61,7 @@ _ARGUMENTS = (
 
 
 @refuse_arguments(CONSUMER_ARGUMENTS, blocking=False)
+@described_by(ConsumerConfig)
 class AsyncConsumer:
     """`kafwire.Consumer` for asyncio: reads partitions. An async context manager.
 

@@ -15,6 +15,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, UnknownPartition
 from kafwire.handles import refuse_copy
+from kafwire.option_checks import described_by
 from kafwire.peer_names import PRODUCER_ARGUMENTS, AsyncProducerNames, refuse_arguments
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import (
@@ -49,6 +50,7 @@ CANCELLED_FLUSH_S = 1.0
 
 
 @refuse_arguments(PRODUCER_ARGUMENTS, blocking=False)
+@described_by(ProducerConfig)
 class AsyncProducer(AsyncProducerNames):
     """`kafwire.Producer` for asyncio: sends records. An async context manager.
 

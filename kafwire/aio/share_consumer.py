@@ -20,6 +20,7 @@ from kafwire.consumer.share.share_core import ShareCore
 from kafwire.consumer.share.share_fetcher import FetchedRange
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
+from kafwire.option_checks import described_by
 from kafwire.peer_names import SHARE_CONSUMER, SHARE_CONSUMER_ARGUMENTS, lookup, refuse_arguments
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -33,6 +34,7 @@ _ARGUMENTS = ("topics", "columns", "layout")
 
 
 @refuse_arguments(SHARE_CONSUMER_ARGUMENTS, blocking=False)
+@described_by(ShareConsumerConfig)
 class AsyncShareConsumer:
     """`kafwire.ShareConsumer` for asyncio. An async context manager, for one task at a time.
 

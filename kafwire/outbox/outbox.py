@@ -13,7 +13,7 @@ from kafwire.database.connections import Connection, Kind, check_name
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.integers import real
-from kafwire.option_checks import number, some_text
+from kafwire.option_checks import Number, some_text
 from kafwire.options import ProducerOptions
 from kafwire.outbox.dead_letters import DeadLetters
 from kafwire.outbox.outage import Outage
@@ -131,8 +131,8 @@ class Outbox:
         if transactional_id is None:
             raise ConfigError("an outbox needs a transactional_id, which names its relay")
         _check("state_topic", some_text, state_topic)
-        _check("batch_rows", number(1, 10_000), batch_rows)
-        _check("state_replication_factor", number(-1, 32767), state_replication_factor)
+        _check("batch_rows", Number(1, 10_000), batch_rows)
+        _check("state_replication_factor", Number(-1, 32767), state_replication_factor)
         _seconds("poll_interval", poll_interval)
         _seconds("long_transaction_s", long_transaction_s)
         if keep_s is not None:

@@ -14,6 +14,7 @@ from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
+from kafwire.option_checks import described_by
 from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 @refuse_arguments(ADMIN_ARGUMENTS, blocking=True)
+@described_by(ClientConfig)
 class Client(TokenCalls):
     """A connection to a cluster for single requests. Thread-safe; a context manager.
 

@@ -25,6 +25,7 @@ from kafwire.consumer.offsets.commits import ToCommit
 from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
+from kafwire.option_checks import described_by
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -44,6 +45,7 @@ _ARGUMENTS = (
 
 
 @refuse_arguments(CONSUMER_ARGUMENTS, blocking=True)
+@described_by(ConsumerConfig)
 class Consumer:
     """A reader of partitions: all of `topics`, or those of `assign`. A context manager.
 

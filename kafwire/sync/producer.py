@@ -12,6 +12,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.handles import refuse_copy
+from kafwire.option_checks import described_by
 from kafwire.peer_names import PRODUCER_ARGUMENTS, ProducerNames, refuse_arguments
 from kafwire.producer._accumulator import RecordSender
 from kafwire.producer._batch import BatchDelivery, Delivery
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 
 @refuse_arguments(PRODUCER_ARGUMENTS, blocking=True)
+@described_by(ProducerConfig)
 class Producer(RecordSender, ProducerNames):
     """A sender of records: idempotent, with acks="all", unless configured otherwise. Thread-safe; a context manager.
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 import kafwire
-from kafwire.security_config import SecurityConfig
 from kafwire.testing import KafkaCluster, Security
 from tests.support.certificates import Authority
 from tests.support.doc_blocks import BLOCK, ROOT
@@ -134,19 +131,3 @@ def test_javas(place: Place, java: JavaClient, title: str) -> None:
     bootstrap = str(config["bootstrap.servers"])
     seen = java.consume(bootstrap, "flights", **config)
     assert [record.value for record in seen] == [b"EWR-IAH"]
-
-
-def test_the_table_of_options_has_the_defaults() -> None:
-    text = "".join((ROOT / "docs" / name).read_text() for name in ("reference/configuration.md", "operate/oauth.md"))
-    for option in fields(SecurityConfig):
-        row = re.search(rf"^\| `{option.name}` \|([^|]*)\|", text, re.MULTILINE)
-        if row is None:
-            short = option.name.removeprefix("sasl_oauthbearer_").removeprefix("assertion_")
-            assert short != option.name, f"{option.name} is not documented"
-            assert f"`{short}" in text or f"_{short}" in text or short == "grant_type", (
-                f"{option.name} is not documented"
-            )
-            continue
-        default = option.default
-        shown = "" if default is None else ", ".join(default) if isinstance(default, tuple) else str(default)
-        assert row[1].strip(" `") == shown, option.name

@@ -62,6 +62,8 @@ _FOREIGN = (
     *("kafwire.producer.transaction", "kafwire.cluster.delegation", "kafwire.cluster.client_requests"),
     *(
         "kafwire.config_names",
+        "kafwire.option_docs",
+        "kafwire.option_names",
         "kafwire.similar_names",
         "kafwire.database",
         "kafwire.cli",
@@ -72,10 +74,18 @@ _FOREIGN = (
 )
 # The body of a program, what it does not load, and how many modules of kafwire it loads at most.
 _TASKS = {
-    "read": (_READ, (*_FOREIGN, "kafwire.producer", "kafwire.records._encode", "kafwire.aio"), 137),
-    "send": (_SEND, (*_FOREIGN, "kafwire.consumer", "kafwire.aio"), 123),
-    "async read": (_ASYNC_READ, (*_FOREIGN, "kafwire.producer", "kafwire.records._encode", "kafwire.sync"), 139),
-    "async send": (_ASYNC_SEND, (*_FOREIGN, "kafwire.consumer", "kafwire.sync"), 126),
+    "read": (
+        _READ,
+        (*_FOREIGN, "kafwire.config_producer", "kafwire.producer", "kafwire.records._encode", "kafwire.aio"),
+        138,
+    ),
+    "send": (_SEND, (*_FOREIGN, "kafwire.config_consumer", "kafwire.consumer", "kafwire.aio"), 124),
+    "async read": (
+        _ASYNC_READ,
+        (*_FOREIGN, "kafwire.config_producer", "kafwire.producer", "kafwire.records._encode", "kafwire.sync"),
+        140,
+    ),
+    "async send": (_ASYNC_SEND, (*_FOREIGN, "kafwire.config_consumer", "kafwire.consumer", "kafwire.sync"), 126),
 }
 
 
