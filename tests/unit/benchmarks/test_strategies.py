@@ -86,7 +86,7 @@ def test_the_table_has_a_line_per_strategy_and_number_of_partitions(record: Mapp
 
 
 def test_the_document_keeps_what_is_around_the_marks(tmp_path: Path) -> None:
-    path = tmp_path / "consumer.md"
+    path = tmp_path / "fetching.md"
     update_document(path, "first")
     assert path.read_text() == f"# Fetching\n\n## Strategies, measured\n\n{START}\n\nfirst\n{END}\n"
     path.write_text(f"# Mine\n\nbefore\n\n{START}\n\nold\n{END}\n\nafter\n")

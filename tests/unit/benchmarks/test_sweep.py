@@ -59,7 +59,7 @@ def test_the_document_keeps_what_is_around_the_table(tmp_path: Path) -> None:
     assert "| 0 | 16,384 | 1 |" in text
     assert "| 50 | 16,384 | 1 | failed |" in text
     assert "- 50 ms, 16384 bytes, 1 in flight: too slow" in text
-    document = tmp_path / "producer.md"
+    document = tmp_path / "producing.md"
     document.write_text("# Producing\n")
     for content in ("one", text):
         update_document(document, content)
