@@ -4,14 +4,14 @@
 #               SUITES="kafka-python kgo=folder": tests of other clients, from sources of yours)
 # make test-kerberos  run the tests of GSSAPI, none of which may be skipped: they need MIT Kerberos, which .ci/run installs
 # make test-postgresql  run the tests on PostgreSQL, none of which may be skipped: .ci/run installs Debian's package
-# make test-kcat  run the commands of docs/porting/kcat.md with kcat itself: .ci/run installs Debian's package
+# make test-kcat  run the commands of docs/guide/porting/kcat.md with kcat itself: .ci/run installs Debian's package
 # make test-arrow  read Arrow streams by each library that takes them, old and new releases, which it downloads
 # make demo     stream the flights of 2013 through Spark, exactly once, and kill its driver (KAFKA=real: on Apache Kafka)
 # make bench    compare the speed with other clients, on one broker (BENCH="name pattern-*": only those rows);
 #               BASE=commit: with that commit's library instead, in processes that take turns (ROUNDS=5 pairs)
-# make bench-strategies   compare the fetch strategies, in docs/fetching.md
-# make bench-spark        compare the Spark source and sink with Spark's own connector, in docs/spark.md (BENCH="row")
-# make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/producing.md
+# make bench-strategies   compare the fetch strategies, in docs/internals/results/consumer.md
+# make bench-spark        compare the Spark source and sink with Spark's own connector, in docs/internals/results/spark.md (BENCH="row")
+# make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/internals/results/producer.md
 # make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets); run
 #               clients under sanitizers against a faulty broker, for a third of the time (CHAOS="memory threads")
 # make soak     run producers under faults, read everything back, and make rebalances (MINUTES=3, SEED=random, RATE=1, SECURITY=sasl_ssl; DETACH=1; RESUME=folder)

@@ -1,4 +1,4 @@
-"""What the embedded broker takes: `python -m benchmarks.embedded_broker`, into docs/broker.md by hand.
+"""Speed and memory of `kafwire broker`: `python -m benchmarks.embedded_broker`, into docs/internals/results/broker.md.
 
 It runs as a process of its own, as `kafwire broker`. Produce and Fetch are sent by a plain socket with ready-made
 frames, so that the broker is what is measured; beside the wall clock's rate stands that of its own processor time.

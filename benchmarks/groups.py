@@ -1,4 +1,4 @@
-"""Groups beside Java's: `python -m benchmarks.groups [--short] [PART ...]`, into docs/consuming.md by hand.
+"""Groups beside Java's: `python -m benchmarks.groups [--short] [PART ...]`, into docs/internals/results/groups.md.
 
 One Apache Kafka on this machine. Java's members run in one JVM, a thread each, as `tests/java/GroupMember.java` has
 them; kafwire's in this process, a thread each. Rounds take turns, each with a group of its own.

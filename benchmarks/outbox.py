@@ -1,4 +1,4 @@
-"""How fast an outbox is: `python -m benchmarks.outbox [--short] [PART ...]`, into docs/outbox.md by hand.
+"""The speed of an outbox: `python -m benchmarks.outbox [--short] [PART ...]`, into docs/internals/results/pipelines.md.
 
 One Apache Kafka on this machine, a PostgreSQL server on a socket of its own, and a file of SQLite. Rows have 100 bytes
 and one of 1000 keys. Rates are beside a floor: the same rows by a plain SELECT, and by the same producer in as large

@@ -1,4 +1,4 @@
-"""How long reconnecting clients hold the engine: `python -m benchmarks.reconnects`, into docs/security.md by hand.
+"""Time that reconnects hold the engine: `python -m benchmarks.reconnects`, into docs/internals/results/tls.md.
 
 An embedded broker in a process of its own, whose listener speaks SASL_SSL with SCRAM, ends all connections ten times a
 second. Ten clients of one engine ask for metadata all the time, so they log in a hundred times a second. Meanwhile the

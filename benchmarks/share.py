@@ -1,4 +1,4 @@
-"""Share groups beside other clients': `python -m benchmarks.share [--short] [NAME ...]`, into docs/share-groups.md.
+"""Share groups beside others: `python -m benchmarks.share [--short] [NAME ...]`, into docs/internals/results/groups.md.
 
 One Apache Kafka on this machine, one topic for each size of records, one member in a group of its own for each turn.
 Each reads for some seconds from its first records on. Rounds take turns. The plain `Consumer` shows the ceiling.

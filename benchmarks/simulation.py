@@ -1,4 +1,4 @@
-"""How fast the simulated world is: `python -m benchmarks.simulation`, into docs/simulation.md by hand.
+"""The speed of the simulated world: `python -m benchmarks.simulation`, into docs/internals/results/simulation.md.
 
 Three brokers, one idempotent producer and one consumer at 200 records a second, a fault every ten seconds: simulated
 seconds for each second of this process's processor time, best of some seeds.

@@ -5,8 +5,8 @@ nothing flows, how many connections are open, and how long a record of a quiet p
 partition is flooded, while another one's user is slow. All through the proxy that counts (`counted.py`), so compare
 figures within the table only.
 
-A whole run puts its table between the marks of docs/fetching.md and its plot beside it; any other writes both into the
-build folder, with the JSON.
+A whole run puts its table between the marks of docs/internals/results/consumer.md, its plot beside it; any other run
+writes both into the build folder, with the JSON.
 """
 
 import argparse
@@ -39,8 +39,8 @@ FLOOD_RECORDS, DEEP_RECORDS = 300_000, 400_000
 LAST_RECORDS = 100_000
 LEAST_DEEP_RECORDS = 2 * LAST_RECORDS
 INTERVAL_US, WARMUP = 5_000, 400
-DOCUMENT = ROOT / "docs" / "fetching.md"
-PLOT = ROOT / "docs" / "fetching-strategies.png"
+DOCUMENT = ROOT / "docs" / "internals" / "results" / "consumer.md"
+PLOT = ROOT / "docs" / "internals" / "results" / "fetching-strategies.png"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How fast streams are: `python -m benchmarks.streams`, into docs/streams.md by hand.
+"""How fast streams are: `python -m benchmarks.streams`, into docs/internals/results/pipelines.md by hand.
 
 Records of 100 bytes in memory, in batches of 10,000 that are decoded as they are read. The last rows have handlers that
 sleep for 5 ms, and what as many bare tasks do in the same time, which is all that the event loop can do.

@@ -3,8 +3,8 @@
 For each combination: how many records `send()` gets rid of one by one as fast as it can, and how long a record takes to
 its acknowledgement at a steady pace that is far below that. What was written is counted in the log.
 
-A whole run puts its table between the marks of docs/producing.md and its plot beside it; any other writes both into the
-build folder, with the JSON.
+A whole run puts its table between the marks of docs/internals/results/producer.md, its plot beside it; any other run
+writes both into the build folder, with the JSON.
 """
 
 import argparse
@@ -32,8 +32,8 @@ IN_FLIGHT = (1, 5)
 VALUE_BYTES = 100
 FLOOD_RECORDS = 500_000
 BURST, INTERVAL_US, WARMUP = 10, 1_000, 1_000
-DOCUMENT = ROOT / "docs" / "producing.md"
-PLOT = ROOT / "docs" / "producing-sweep.png"
+DOCUMENT = ROOT / "docs" / "internals" / "results" / "producer.md"
+PLOT = ROOT / "docs" / "internals" / "results" / "producing-sweep.png"
 
 Cell = dict[str, Any]
 Run = Callable[[Mapping[str, str]], Mapping[str, float]]

@@ -278,9 +278,10 @@ def _standard(cls: type, **options: bool) -> Any:
     known: Mapping[str, tuple[Any, dataclasses.Field[Any]]] = cls.__dict__[_FIELDS]
     # Copies: another thread may read the fields of the class meanwhile.
     namespace: dict[str, Any] = {name: copy.copy(field) for name, (_, field) in known.items()}
-    # Plain `object`: the standard library would search texts as annotations for ClassVar and InitVar, by a pattern.
-    namespace |= {"__annotations__": dict.fromkeys(known, object), "__module__": cls.__module__}
-    made: Any = dataclasses.dataclass(**options)(type(cls.__name__, (), {**namespace, "__doc__": cls.__doc__ or "-"}))
+    # Plain `object`: the standard library would search texts as annotations for ClassVar and InitVar, by a pattern. It
+    # would write a docstring, by the signature, where there is none.
+    namespace |= {"__annotations__": dict.fromkeys(known, object), "__module__": cls.__module__, "__doc__": "-"}
+    made: Any = dataclasses.dataclass(**options)(type(cls.__name__, (), namespace))
     for name, (kind, _) in known.items():
         made.__dataclass_fields__[name].type = kind
     return made

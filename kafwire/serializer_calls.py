@@ -10,13 +10,14 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from kafwire.config.configs import FetchConfig, ProducerConfig
 from kafwire.errors import ConfigError, KafkaError, SerializationError
 from kafwire.records._records import Batch, Record, RecordIterator
 from kafwire.serialization import Codec, Headers
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kafwire.config import FetchConfig, ProducerConfig
 
 _NO_ARROW = "a serializer's form for columns needs the package pyarrow: install kafwire[arrow]"
 

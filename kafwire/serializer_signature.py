@@ -1,7 +1,7 @@
 """The call of a serializer or a deserializer: chosen once, by its signature, for both directions.
 
 The number of required parameters decides the call of a function, the names of parameters that of a method `serialize`
-or `deserialize`. Both support the idioms of confluent-kafka, aiokafka and kafka-python; docs/producing.md has the
+or `deserialize`. Both support the idioms of confluent-kafka, aiokafka and kafka-python; docs/guide/producing.md has the
 table. May not hold: the serialization itself, or the handling of errors.
 """
 

@@ -1,4 +1,4 @@
-"""Writes the tables of names and options into docs/porting, from what kafwire's errors say of them.
+"""Writes the tables of names and options into docs/guide/porting, from what kafwire's errors say of them.
 
 `python -m scripts.porting_tables` writes them, with the installed releases of the other clients; a test compares them.
 """
@@ -31,7 +31,7 @@ with warnings.catch_warnings():
     kafka: Any = import_module("kafka")  # it has no types
 
 ROOT = Path(__file__).parents[1]
-PAGES = ROOT / "docs" / "porting"
+PAGES = ROOT / "docs" / "guide" / "porting"
 _LISTS = json.loads((ROOT / "tests" / "data" / "config_names.json").read_text())
 
 # Classes of other clients, and those of kafwire that take their place.

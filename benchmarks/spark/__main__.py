@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks.spark [ROW ...] [--short]`, into docs/spark.md by hand."""
+"""The command line: `python -m benchmarks.spark [ROW ...] [--short]`, into docs/internals/results/spark.md by hand."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.delegation_tokens import DelegationTokens
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
-from kafwire.config.configs import ClientConfig, from_config
+from kafwire.config import ClientConfig, from_config
+from kafwire.config.checks import described_by
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
@@ -32,6 +33,7 @@ _T = TypeVar("_T")
 
 
 @refuse_arguments(ADMIN_ARGUMENTS, blocking=False)
+@described_by(ClientConfig)
 class AsyncClient(AsyncTokenCalls):
     """`kafwire.Client` for asyncio: a connection to a cluster for single requests. An async context manager.
 

@@ -32,7 +32,8 @@ from kafwire.calls.consumer_arguments import (
 )
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
-from kafwire.config.configs import ConsumerConfig, from_config
+from kafwire.config import ConsumerConfig, from_config
+from kafwire.config.checks import described_by
 from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, repr_of
 from kafwire.consumer.delivery.arrow_stream import ArrowStream
 from kafwire.consumer.delivery.partition_claim import Claim
@@ -60,6 +61,7 @@ _ARGUMENTS = (
 
 
 @refuse_arguments(CONSUMER_ARGUMENTS, blocking=False)
+@described_by(ConsumerConfig)
 class AsyncConsumer:
     """`kafwire.Consumer` for asyncio: reads partitions. An async context manager.
 

@@ -11,15 +11,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
-from kafwire.calls.producer_arguments import (
-    Header,
-    carry,
-    check_partition,
-    check_topic,
-    wrong_argument,
-)
+from kafwire.calls.producer_arguments import Header, carry, check_partition, check_topic, wrong_argument
 from kafwire.cluster.cluster import Cluster
-from kafwire.config.configs import ProducerConfig, from_config
+from kafwire.config import ProducerConfig, from_config
+from kafwire.config.checks import described_by
 from kafwire.errors import ConfigError, KafkaError, UnknownPartition
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import PRODUCER_ARGUMENTS, AsyncProducerNames, refuse_arguments
@@ -46,6 +41,7 @@ CANCELLED_FLUSH_S = 1.0
 
 
 @refuse_arguments(PRODUCER_ARGUMENTS, blocking=False)
+@described_by(ProducerConfig)
 class AsyncProducer(AsyncProducerNames):
     """`kafwire.Producer` for asyncio: sends records. An async context manager.
 

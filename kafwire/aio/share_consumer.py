@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.calls.consumer_arguments import layouts, milliseconds, names_of, servers_first
 from kafwire.cluster.cluster import Cluster
-from kafwire.config.configs import ShareConsumerConfig, from_config
+from kafwire.config import ShareConsumerConfig, from_config
+from kafwire.config.checks import described_by
 from kafwire.consumer.core import CLOSE_SECONDS
 from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_batch import ShareBatch
@@ -33,6 +34,7 @@ _ARGUMENTS = ("topics", "columns", "layout")
 
 
 @refuse_arguments(SHARE_CONSUMER_ARGUMENTS, blocking=False)
+@described_by(ShareConsumerConfig)
 class AsyncShareConsumer:
     """`kafwire.ShareConsumer` for asyncio. An async context manager, for one task at a time.
 

@@ -114,7 +114,7 @@ def timeout_ms() -> int:
 def look_for_leaders(options: Mapping[str, Any], topic: str) -> None:
     """Request metadata of a topic, and ApiVersions from each of its leaders. Raises `KafkaError` at the timeout."""
     from kafwire import Client, protocol
-    from kafwire.config.configs import ClientConfig
+    from kafwire.config import ClientConfig
 
     request: Any = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version="0")
     with Client(**only(options, ClientConfig)) as client:
@@ -131,7 +131,7 @@ def client_options(
 
     -b has precedence over -X, then the file, then KAFWIRE_BROKERS. Raises click's UsageError for a wrong option.
     """
-    from kafwire.config.configs import from_config
+    from kafwire.config import from_config
     from kafwire.errors import ConfigError
 
     given: dict[str, tuple[str, Any]] = {}

@@ -144,7 +144,7 @@ def command(
 
     from kafwire import Client
     from kafwire.cli.sink import Sink
-    from kafwire.config.configs import ClientConfig, ConsumerConfig
+    from kafwire.config import ClientConfig, ConsumerConfig
 
     options = client_options(ConsumerConfig, brokers, settings, config_file)
     given = options.pop("group_id", None)

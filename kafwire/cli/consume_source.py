@@ -154,7 +154,7 @@ class Reading(Protocol):
 
 def open_reading(client: "Client", wanted: Wanted, options: Mapping[str, Any], *, ends: bool) -> Reading:
     """Start a read without a group: of the existing records (`ends`), or of these and all new ones."""
-    from kafwire.config.configs import ScanConfig
+    from kafwire.config import ScanConfig
 
     given = {"auto_offset_reset": "error", **options}
     found, late = partitions_of(client, wanted), dict[TopicPartition, KafkaError]()
@@ -373,7 +373,7 @@ def _reset(
     high: Mapping[TopicPartition, int],
     policy: str,
 ) -> dict[TopicPartition, int]:
-    from kafwire.config.configs import duration_ms
+    from kafwire.config import duration_ms
 
     if policy in ("earliest", "latest"):
         return {tp: (low if policy == "earliest" else high)[tp] for tp in missing}

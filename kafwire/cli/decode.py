@@ -1,4 +1,4 @@
-"""`kafwire decode`: prints bytes of Kafka's protocol as JSON. docs/cli.md shows every form of the output."""
+"""`kafwire decode`: prints bytes of Kafka's protocol as JSON. docs/reference/cli.md shows every form of the output."""
 
 from contextlib import suppress
 from typing import NamedTuple

@@ -136,7 +136,7 @@ def judge_versions(versions: Mapping[int, tuple[int, int]]) -> Finding:
     missing = lacking(versions)
     if not missing:
         return Finding("versions", True, "the broker has all APIs and versions that kafwire needs")
-    return Finding("versions", False, "; ".join(missing), "upgrade the broker; see docs/compatibility.md")
+    return Finding("versions", False, "; ".join(missing), "upgrade the broker; see docs/reference/compatibility.md")
 
 
 def judge_advertised(server: str, brokers: Sequence[Any], timeout_s: float) -> list[Finding]:

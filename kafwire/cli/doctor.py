@@ -48,8 +48,8 @@ def command(
 ) -> int:
     """Check one broker."""
     from kafwire.cli.diagnosis import examine
+    from kafwire.config import ClientConfig
     from kafwire.config.bootstrap import parse_servers
-    from kafwire.config.configs import ClientConfig
 
     if pretty is not None and not as_json:
         raise click.UsageError("--pretty and --compact are for -J")

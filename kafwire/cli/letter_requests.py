@@ -32,7 +32,7 @@ class Letters:
         from kafwire import Client
         from kafwire.cli.connection import only
         from kafwire.cli.consume_source import available_offsets
-        from kafwire.config.configs import ClientConfig
+        from kafwire.config import ClientConfig
 
         self.topic = topic
         self.late: dict[TopicPartition, KafkaError] = {}  # skipped partitions, with the errors

@@ -121,7 +121,7 @@ def send_letters(
     """Send dead letters back to their topics, each once: a sent letter is never sent again."""
     from kafwire import Producer
     from kafwire.cli.letter_requests import send
-    from kafwire.config.configs import ProducerConfig
+    from kafwire.config import ProducerConfig
 
     wanted = _filter(**chosen)
     if dry_run:
@@ -150,7 +150,7 @@ def _code(letters: Letters) -> int:
 def _letters(topic: str, brokers: str | None, settings: tuple[str, ...], config_file: Path | None) -> Letters:
     from kafwire.cli.consume_source import warn_late
     from kafwire.cli.letter_requests import Letters
-    from kafwire.config.configs import ConsumerConfig, ScanConfig
+    from kafwire.config import ConsumerConfig, ScanConfig
 
     options = client_options(ConsumerConfig, brokers, _without_producers(settings), config_file)
     letters = Letters(only(options, ScanConfig), topic)
@@ -164,7 +164,7 @@ def _without_producers(settings: tuple[str, ...]) -> tuple[str, ...]:
     """Return the settings that readers have too."""
     from dataclasses import fields
 
-    from kafwire.config.configs import ConsumerConfig, ProducerConfig
+    from kafwire.config import ConsumerConfig, ProducerConfig
 
     readers = {item.name for item in fields(ConsumerConfig)}
     writers = {item.name for item in fields(ProducerConfig)} - readers

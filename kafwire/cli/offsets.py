@@ -63,7 +63,7 @@ def command(
     warn_of_seconds("offsets", [at], "--at ")
 
     from kafwire import Client
-    from kafwire.config.configs import ClientConfig, ConsumerConfig
+    from kafwire.config import ClientConfig, ConsumerConfig
 
     options = client_options(ConsumerConfig, brokers, settings, config_file)
     problems: dict[str, str] = {}

@@ -17,7 +17,7 @@ from kafwire.cli.progress import Progress, progress_bar, progress_option
 from kafwire.cli.record_text import Form, Header, parse_header
 from kafwire.cli.signals import orderly_end
 from kafwire.cli.template import unescape
-from kafwire.config.configs import CODECS
+from kafwire.config import CODECS
 from kafwire.errors import ConfigError, KafkaError, RecordTooLargeError
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def command(
     ends = _delimiter("-D", delimiter) or b"\n"
 
     from kafwire import Producer
-    from kafwire.config.configs import ProducerConfig
+    from kafwire.config import ProducerConfig
 
     options = client_options(ProducerConfig, brokers, settings, config_file)
     if compression is not None:

@@ -60,7 +60,7 @@ def doctor(
 ) -> int:
     """Print one line for each check."""
     needed()
-    from kafwire.config.configs import ClientConfig
+    from kafwire.config import ClientConfig
 
     options = client_options(ClientConfig, servers, settings, config_file)
     query = named_values("--option", given)

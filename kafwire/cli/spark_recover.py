@@ -46,7 +46,7 @@ def recover(
     rewrite: bool,
 ) -> int:
     """Take over a sink."""
-    from kafwire.config.configs import ProducerConfig
+    from kafwire.config import ProducerConfig
     from kafwire.spark.exactly_once import sinks
     from kafwire.spark.exactly_once.decisions import check_sink_name
     from kafwire.spark.options import TRANSACTION_TIMEOUT_MS, WriteOptions

@@ -31,7 +31,7 @@ _HELP = """Run a Spark job: read a topic or a table, decode and query it, and wr
   kafwire spark run archive.toml --master spark://host:7077 --plot archive.png
   kafwire spark run archive.toml --check
 
-docs/spark.md has the keys of a job file. A line per batch goes to standard error, the summary to standard output.
+docs/guide/spark.md has the keys of a job file. A line per batch goes to standard error, the summary to standard output.
 Ctrl-C and SIGTERM stop the job after the running batch, a second one at once.
 """
 

@@ -77,7 +77,7 @@ def delete(
 def client_of(brokers: str | None, settings: tuple[str, ...], config_file: Path | None) -> Any:
     """Return a client with these options, which may include consumer options, as in a file for all commands."""
     from kafwire import Client
-    from kafwire.config.configs import ClientConfig, ConsumerConfig
+    from kafwire.config import ClientConfig, ConsumerConfig
 
     return Client(**only(client_options(ConsumerConfig, brokers, settings, config_file), ClientConfig))
 

@@ -136,7 +136,7 @@ def _show(
 
     from kafwire import Client
     from kafwire.cli.connection import only
-    from kafwire.config.configs import ClientConfig, ConsumerConfig
+    from kafwire.config import ClientConfig, ConsumerConfig
 
     options = client_options(ConsumerConfig, brokers, settings, config_file)
     with Client(**only(options, ClientConfig)) as client:

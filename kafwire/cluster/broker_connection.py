@@ -36,7 +36,7 @@ from kafwire.cluster.reachability_hints import (
     misadvertised,
 )
 from kafwire.cluster.reachability_log import Reach
-from kafwire.config.configs import ClientConfig
+from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     AuthenticationError,

@@ -21,7 +21,7 @@ from kafwire.cluster.metadata_refresh import Refresher
 from kafwire.cluster.node import Node
 from kafwire.cluster.reachability_log import Reach
 from kafwire.cluster.topic_lookup import TopicSearch, UnknownTopic
-from kafwire.config.configs import ClientConfig
+from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from kafwire.cluster.backoff import delay_ms
-from kafwire.config.configs import ClientConfig
+from kafwire.config import ClientConfig
 from kafwire.runtime.interfaces import Engine
 
 

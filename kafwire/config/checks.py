@@ -1,6 +1,7 @@
-"""Checks of options: each takes a user's value, and returns the value to keep, or raises ValueError or TypeError.
+"""Declarations of options, and their checks. The checks do not depend on particular options.
 
-`option` makes the field of a configuration class. The checks do not depend on particular options.
+`option` declares one: a field of a configuration class. A check takes a user's value and returns the value to keep, or
+raises ValueError or TypeError. `described_by` gives a class the docstring that `help()` shows.
 """
 
 from __future__ import annotations
@@ -9,44 +10,52 @@ import contextlib
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeVar
 
 from kafwire.integers import integer
 from kafwire.secret import Secret
 
 Check = Callable[[Any], Any]
+Class = TypeVar("Class", bound=type)
+HIGHEST = 2**31 - 1
 
 
-def number(low: int, high: int = 2**31 - 1) -> Check:
-    """Return a check for a whole number from `low` to `high`, as a number or as text."""
+class Number:
+    """A check for a whole number from `low` to `high`, as a number or as text."""
 
-    def check(value: Any) -> int:
+    def __init__(self, low: int, high: int = HIGHEST) -> None:
+        self.low = low
+        self.high = high
+
+    def __call__(self, value: Any) -> int:
+        """Return the number."""
         number = integer(value)
         if isinstance(value, str | float):
             with contextlib.suppress(ValueError, OverflowError):
                 number = int(value)
         if number is None or (isinstance(value, float) and number != value):
             raise ValueError("a whole number is needed")
-        if not low <= number <= high:
-            raise ValueError(f"allowed: {low} to {high}")
+        if not self.low <= number <= self.high:
+            raise ValueError(f"allowed: {self.low} to {self.high}")
         return number
 
-    return check
+    @property
+    def accepts(self) -> str:
+        """The range, for documentation."""
+        return f"at least {self.low:,}" if self.high == HIGHEST else f"{self.low:,} to {self.high:,}"
 
 
-def whole_up(low: int, high: int = 2**31 - 1) -> Check:
-    """Return a check for a whole number as in `number`, or a fraction, which is rounded away from zero."""
-    whole = number(low, high)
+class WholeUp(Number):
+    """A check for a whole number as in `Number`, or a fraction, which is rounded away from zero."""
 
-    def check(value: Any) -> int:
+    def __call__(self, value: Any) -> int:
+        """Return the number."""
         given = value
         if isinstance(value, str | float) and not isinstance(value, bool):
             with contextlib.suppress(ValueError, OverflowError):
                 fraction = float(value)
                 given = math.ceil(fraction) if fraction >= 0 else math.floor(fraction)
-        return int(whole(given))
-
-    return check
+        return super().__call__(given)
 
 
 class OneOf:
@@ -60,6 +69,29 @@ class OneOf:
         if value not in self.allowed:
             raise ValueError(f"allowed: {', '.join(self.allowed)}")
         return str(value)
+
+    @property
+    def accepts(self) -> str:
+        """The words, for documentation."""
+        return ", ".join(f'"{word}"' for word in self.allowed)
+
+
+class OrDefault:
+    """A check for values of `check`, or None, which means `default` in other clients."""
+
+    def __init__(self, default: Any, check: Check) -> None:
+        self.default = default
+        self.check = check
+
+    def __call__(self, value: Any) -> Any:
+        """Return the checked value, or the default."""
+        return self.default if value is None else self.check(value)
+
+    @property
+    def accepts(self) -> str:
+        """The values of `check` and None, for documentation."""
+        accepted = getattr(self.check, "accepts", "")
+        return f"{accepted}, or None" if accepted else ""
 
 
 def any_text(value: Any) -> str:
@@ -87,17 +119,12 @@ def flag(value: Any) -> bool:
 
 def maybe(check: Check) -> Check:
     """Return a check for None, or for values of `check`."""
-    return lambda value: None if value is None else check(value)
-
-
-def or_default(default: Any, check: Check) -> Check:
-    """Return a check for values of `check`, or None, which means `default` in other clients."""
-    return lambda value: default if value is None else check(value)
+    return OrDefault(None, check)
 
 
 def silence(value: Any) -> int | None:
     """Check milliseconds from 0, or None, infinity or -1 for no limit, as in other clients."""
-    return None if value is None or value in (-1, "-1", math.inf) else whole_up(0)(value)
+    return None if value is None or value in (-1, "-1", math.inf) else WholeUp(0)(value)
 
 
 def function(value: Any) -> Any:
@@ -134,6 +161,64 @@ def public_pem(value: Any) -> str:
     return text
 
 
-def option(default: Any, check: Check, *, hidden: bool = False) -> Any:
-    """Return a field with its check. `hidden`: errors do not show the value."""
-    return field(default=default, metadata={"check": check, "hidden": hidden})
+def option(
+    default: Any,
+    check: Check,
+    doc: str,
+    *,
+    names: str = "Java librdkafka",
+    accepts: str = "",
+    typed: str = "",
+    unit: str = "",
+    default_text: str = "",
+    hidden: bool = False,
+    shown: Callable[[Any], str] = repr,
+) -> Any:
+    """Declare an option: a field of a configuration class, with all that errors, `help()`, types and docs say of it.
+
+    `doc` is plain text, with the meaning of None. `names` are the clients that have the option: a word `client`, or
+    `client=name` for another name. `accepts` and `typed`, the accepted values and their type, replace what follows from
+    `check` and from the type of the field; `unit` what follows from the option's name, and `default_text` the default's
+    text. Errors show values of the option by `shown`, and none if it is `hidden`.
+    """
+    metadata = {
+        "check": check,
+        "doc": doc,
+        "names": names,
+        "accepts": accepts,
+        "typed": typed,
+        "unit": unit,
+        "default_text": default_text,
+        "hidden": hidden,
+        "shown": shown,
+    }
+    return field(default=default, metadata=metadata)
+
+
+def described_by(kind: type | None = None) -> Callable[[Class], Class]:
+    """Return a decorator that appends the options of `kind`, or of the class itself, to the docstring of a class.
+
+    The text is written when it is first read, by `kafwire.config.option_docs`: a program that reads none pays nothing.
+    """
+
+    def decorate(cls: Class) -> Class:
+        cls.__doc__ = _Docstring(cls, cls if kind is None else kind, cls.__doc__ or "")  # type: ignore[assignment]
+        return cls
+
+    return decorate
+
+
+class _Docstring:
+    """The docstring of a class, as a descriptor that replaces itself by the text."""
+
+    def __init__(self, owner: type, kind: type, head: str) -> None:
+        self._owner = owner
+        self._kind = kind
+        self.head = head
+
+    def __get__(self, instance: object, owner: type | None = None) -> str:
+        from kafwire.config.option_docs import described  # few programs read a docstring
+
+        text = described(self._owner, self._kind)
+        self._owner.__doc__ = text
+        return text

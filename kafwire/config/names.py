@@ -1,8 +1,8 @@
 """The option names of other clients: the matching option of kafwire, or the reason why there is none.
 
 The clients are Java's, librdkafka with confluent-kafka, aiokafka and kafka-python. The module is a table of facts and
-its lookups; names are spelt with underscores here. `translate` serves `from_config`, and `hint` the errors for unknown
-options. Imports of kafwire only its errors, and the JAAS parser.
+its lookups; names are spelt with underscores here. The declarations of options have their other names (`option_names`).
+`translate` serves `from_config`, and `hint` the errors for unknown options. Knows no configuration class.
 
 An option is accepted without effect only if that cannot change the stored or delivered records, or their access
 control. Otherwise it is refused, with the reason. Values are never part of a refusal: they may be passwords.
@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from kafwire.config.option_names import OTHER_NAMES
 from kafwire.errors import ConfigError
 from kafwire.integers import PollOnly
 from kafwire.secret import Secret
@@ -62,45 +63,16 @@ def _same(value: Any) -> Any:
 # Conversions of values if the option's name is spelt with dots.
 DOTTED: dict[str, Callable[[Any], Any]] = {"compression_level": _own_level, "max_poll_records": _poll_only}
 
-# Other names of options, and the conversions of their values.
-ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "metadata_broker_list": ("bootstrap_servers", _same),
-    "receive_message_max_bytes": ("max_frame_bytes", _same),
-    "topic_metadata_refresh_interval_ms": ("metadata_max_age_ms", _minus_one_is_never),
-    "socket_timeout_ms": ("request_timeout_ms", _same),
-    # producer options
-    "message_max_bytes": ("max_request_size", _same),
-    "max_in_flight": ("max_in_flight_requests_per_connection", _same),
-    "queue_buffering_max_ms": ("linger_ms", _same),
-    "queue_buffering_max_kbytes": ("buffer_memory", _kib),
-    "compression_codec": ("compression_type", _same),
-    "request_required_acks": ("acks", _same),
-    "message_timeout_ms": ("delivery_timeout_ms", _zero_is_never),
-    # consumer options
-    "fetch_wait_max_ms": ("fetch_max_wait_ms", _same),
-    "fetch_message_max_bytes": ("max_partition_fetch_bytes", _same),
-    "queued_max_messages_kbytes": ("fetch_memory", _kib),
-    "auto_commit_enable": ("enable_auto_commit", _same),
-    "max_batch_size": ("batch_size", _same),
-    # security
-    "sasl_plain_username": ("sasl_username", _same),
-    "sasl_plain_password": ("sasl_password", _same),
-    "ssl_cafile": ("ssl_ca_location", _same),
-    "ssl_certfile": ("ssl_certificate_location", _same),
-    "ssl_keyfile": ("ssl_key_location", _same),
-    "ssl_password": ("ssl_key_password", _same),
-    "ssl_crlfile": ("ssl_crl_location", _same),
-    "ssl_ciphers": ("ssl_cipher_suites", _same),
-    "sasl_mechanisms": ("sasl_mechanism", _same),
-    "ssl_truststore_location": ("ssl_ca_location", _same),
-    "ssl_truststore_certificates": ("ssl_ca_pem", _same),
-    "ssl_truststore_password": ("ssl_ca_password", _same),
-    "ssl_keystore_key": ("ssl_key_pem", _same),
-    "ssl_keystore_certificate_chain": ("ssl_certificate_pem", _same),
-    "sasl_oauthbearer_client_credentials_client_id": ("sasl_oauthbearer_client_id", _same),
-    "sasl_oauthbearer_client_credentials_client_secret": ("sasl_oauthbearer_client_secret", _same),
-    "sasl_oauthbearer_assertion_template_file": ("sasl_oauthbearer_assertion_jwt_template_file", _same),
+# Conversions of values if the option has another name.
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "message_timeout_ms": _zero_is_never,
+    "queue_buffering_max_kbytes": _kib,
+    "queued_max_messages_kbytes": _kib,
+    "topic_metadata_refresh_interval_ms": _minus_one_is_never,
 }
+
+# Other names of options, and the conversions of their values.
+ALIASES = {name: (option, CONVERSIONS.get(name, _same)) for name, option in OTHER_NAMES.items()}
 
 # Other words for an option's value.
 _RESETS = {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest"}

@@ -1,6 +1,6 @@
 """The TLS and SASL options of every client, and checks of their combinations.
 
-Names are librdkafka's, and Java's are mapped to them (`names.py`). A new client reads and tests the named files
+Names are librdkafka's, and `from_config` maps Java's to them. A new client reads and tests the named files
 and credentials (`kafwire.security`).
 """
 
@@ -10,7 +10,19 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from kafwire.config.checks import OneOf, flag, function, maybe, number, option, path, public_pem, secret, some_text
+from kafwire.config.checks import (
+    Number,
+    OneOf,
+    described_by,
+    flag,
+    function,
+    maybe,
+    option,
+    path,
+    public_pem,
+    secret,
+    some_text,
+)
 from kafwire.errors import ConfigError
 from kafwire.lazy_dataclass import dataclass
 from kafwire.secret import Secret
@@ -60,73 +72,269 @@ def _tls_context(value: Any) -> Any:
     return value
 
 
+@described_by()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityConfig:
-    """The options by which client and broker authenticate each other."""
+    """Options of TLS and SASL."""
 
-    security_protocol: str = option("PLAINTEXT", _protocol)
+    security_protocol: str = option(
+        "PLAINTEXT",
+        _protocol,
+        "Protocol of the brokers' listener: TLS or none, SASL or none.",
+        accepts=OneOf(*PROTOCOLS).accepts,
+        typed=f"Literal[{OneOf(*PROTOCOLS).accepts}]",
+    )
+    ssl_ca_location: str | None = option(
+        None,
+        maybe(path),
+        "PEM or PKCS#12 file with the CA certificates that the client trusts, or a folder of them. None: those of "
+        "the system.",
+        names="librdkafka Java=ssl.truststore.location kafka-python=ssl_cafile",
+        hidden=True,
+    )
+    ssl_ca_pem: str | None = option(
+        None,
+        maybe(public_pem),
+        "CA certificates as PEM text, instead of ssl_ca_location.",
+        names="librdkafka Java=ssl.truststore.certificates",
+        hidden=True,
+    )
+    ssl_ca_password: Secret | None = option(
+        None,
+        maybe(secret),
+        "Password of a PKCS#12 file of CA certificates.",
+        names="Java=ssl.truststore.password",
+        hidden=True,
+    )
+    ssl_certificate_location: str | None = option(
+        None,
+        maybe(path),
+        "PEM file with the certificate of this client and the intermediate ones.",
+        names="librdkafka kafka-python=ssl_certfile",
+        hidden=True,
+    )
+    ssl_certificate_pem: str | None = option(
+        None,
+        maybe(public_pem),
+        "The same certificates as PEM text, instead of ssl_certificate_location.",
+        names="librdkafka Java=ssl.keystore.certificate.chain",
+        hidden=True,
+    )
+    ssl_key_location: str | None = option(
+        None,
+        maybe(path),
+        "PEM file with the private key of this client.",
+        names="librdkafka kafka-python=ssl_keyfile",
+        hidden=True,
+    )
+    ssl_key_pem: Secret | None = option(
+        None,
+        maybe(secret),
+        "The private key as PEM text, instead of ssl_key_location.",
+        names="librdkafka Java=ssl.keystore.key",
+        hidden=True,
+    )
+    ssl_key_password: Secret | None = option(
+        None,
+        maybe(secret),
+        "Password of an encrypted private key.",
+        names="Java librdkafka kafka-python=ssl_password",
+        hidden=True,
+    )
+    ssl_keystore_location: str | None = option(
+        None, maybe(path), "PKCS#12 or PEM file with certificate and private key together.", hidden=True
+    )
+    ssl_keystore_password: Secret | None = option(
+        None, maybe(secret), "Password of ssl_keystore_location.", hidden=True
+    )
+    ssl_crl_location: str | None = option(
+        None,
+        maybe(path),
+        "PEM file of certificate revocation lists.",
+        names="librdkafka kafka-python=ssl_crlfile",
+        hidden=True,
+    )
+    ssl_enabled_protocols: tuple[str, ...] = option(
+        TLS_VERSIONS,
+        _tls_versions,
+        "TLS versions that the client offers, as a list or with commas.",
+        names="Java",
+        accepts="TLSv1.2, TLSv1.3 or both",
+        typed="str | Iterable[str]",
+    )
+    ssl_cipher_suites: str | None = option(
+        None,
+        maybe(some_text),
+        "OpenSSL's names of cipher suites, with colons between them; those of TLS 1.3 begin with TLS_. None: "
+        "OpenSSL's defaults.",
+        names="Java librdkafka kafka-python=ssl_ciphers",
+    )
+    ssl_endpoint_identification_algorithm: str = option(
+        "https",
+        _identification,
+        'With "https", the certificate of a broker must be for the host of the connection; "none" and "" disable '
+        "this check.",
+        accepts='"https", "none", ""',
+    )
+    enable_ssl_certificate_verification: bool = option(
+        True,
+        flag,
+        "False: the client accepts any certificate, so any server may pose as the broker.",
+        names="librdkafka",
+    )
+    ssl_context: Any = option(
+        None,
+        maybe(_tls_context),
+        "`ssl.SSLContext` instead of all these options. TLS then uses Python's module ssl, under the GIL.",
+        names="",
+        hidden=True,
+    )
 
-    # CA certificates for the broker's certificate: a file (PEM, or PKCS#12 with ssl_ca_password), or PEM text; neither:
-    # the system's trust store.
-    ssl_ca_location: str | None = option(None, maybe(path), hidden=True)
-    ssl_ca_pem: str | None = option(None, maybe(public_pem), hidden=True)
-    ssl_ca_password: Secret | None = option(None, maybe(secret), hidden=True)
-    # This client's own certificate, with intermediate ones, and its private key: PEM files, or PEM texts.
-    ssl_certificate_location: str | None = option(None, maybe(path), hidden=True)
-    ssl_certificate_pem: str | None = option(None, maybe(public_pem), hidden=True)
-    ssl_key_location: str | None = option(None, maybe(path), hidden=True)
-    ssl_key_pem: Secret | None = option(None, maybe(secret), hidden=True)
-    ssl_key_password: Secret | None = option(None, maybe(secret), hidden=True)
-    # Or both in one file: PKCS#12, or PEM.
-    ssl_keystore_location: str | None = option(None, maybe(path), hidden=True)
-    ssl_keystore_password: Secret | None = option(None, maybe(secret), hidden=True)
-    # A PEM file of certificate revocation lists.
-    ssl_crl_location: str | None = option(None, maybe(path), hidden=True)
-    ssl_enabled_protocols: tuple[str, ...] = option(TLS_VERSIONS, _tls_versions)
-    # OpenSSL's names with colons between them; those of TLS 1.3 begin with TLS_.
-    ssl_cipher_suites: str | None = option(None, maybe(some_text))
-    # "https": the broker's certificate must be for the host of the connection.
-    ssl_endpoint_identification_algorithm: str = option("https", _identification)
-    # False: any certificate is accepted, so any server may pose as the broker.
-    enable_ssl_certificate_verification: bool = option(True, flag)
-    # A context instead of all these options; TLS then uses Python's module ssl, under the GIL.
-    ssl_context: Any = option(None, maybe(_tls_context), hidden=True)
-
-    sasl_mechanism: str | None = option(None, maybe(OneOf(*MECHANISMS)))
-    sasl_username: str | None = option(None, maybe(some_text))
-    sasl_password: Secret | None = option(None, maybe(secret), hidden=True)
-    # The user name and password are the id and HMAC of a delegation token (KIP-48).
-    sasl_tokenauth: bool = option(False, flag)
-    # Returns a token, or a future of one: text, or kafwire.OAuthToken.
-    sasl_oauthbearer_token_provider: Any = option(None, maybe(function), hidden=True)
-    sasl_oauthbearer_token_endpoint_url: str | None = option(None, maybe(some_text))
-    sasl_oauthbearer_grant_type: str = option("client_credentials", OneOf(*GRANT_TYPES))
-    sasl_oauthbearer_client_id: str | None = option(None, maybe(some_text))
-    sasl_oauthbearer_client_secret: Secret | None = option(None, maybe(secret), hidden=True)
-    sasl_oauthbearer_scope: str | None = option(None, maybe(some_text))
-    sasl_oauthbearer_extensions: Mapping[str, str] | None = option(None, maybe(_extensions))
-    # The assertion (RFC 7523), or the key and claims to create it: instead of the secret, or as the grant.
-    sasl_oauthbearer_assertion_file: str | None = option(None, maybe(path), hidden=True)
-    sasl_oauthbearer_assertion_algorithm: str = option("RS256", OneOf("RS256", "ES256"))
-    sasl_oauthbearer_assertion_private_key_file: str | None = option(None, maybe(path), hidden=True)
-    sasl_oauthbearer_assertion_private_key_pem: Secret | None = option(None, maybe(secret), hidden=True)
-    sasl_oauthbearer_assertion_private_key_passphrase: Secret | None = option(None, maybe(secret), hidden=True)
-    sasl_oauthbearer_assertion_jwt_template_file: str | None = option(None, maybe(path), hidden=True)
-    sasl_oauthbearer_assertion_claim_aud: str | None = option(None, maybe(some_text))
-    sasl_oauthbearer_assertion_claim_iss: str | None = option(None, maybe(some_text))
-    sasl_oauthbearer_assertion_claim_sub: str | None = option(None, maybe(some_text))
-    sasl_oauthbearer_assertion_claim_exp_seconds: int = option(300, number(1))
-    sasl_oauthbearer_assertion_claim_nbf_seconds: int = option(60, number(0))
-    sasl_oauthbearer_assertion_claim_jti_include: bool = option(False, flag)
-    # CA certificates for the token endpoint: a PEM file, or PEM text; neither: the system's trust store.
-    https_ca_location: str | None = option(None, maybe(path), hidden=True)
-    https_ca_pem: str | None = option(None, maybe(public_pem), hidden=True)
-    sasl_kerberos_service_name: str = option("kafka", some_text)
-    # None: the principal of the credential cache.
-    sasl_kerberos_principal: str | None = option(None, maybe(some_text))
-    sasl_kerberos_keytab: str | None = option(None, maybe(path), hidden=True)
-    # The AWS region, if the brokers' host names do not have it.
-    sasl_aws_region: str | None = option(None, maybe(some_text))
+    sasl_mechanism: str | None = option(
+        None,
+        maybe(OneOf(*MECHANISMS)),
+        "SASL mechanism, which security_protocol SASL_PLAINTEXT and SASL_SSL need.",
+        names="Java librdkafka librdkafka=sasl.mechanisms",
+    )
+    sasl_username: str | None = option(
+        None,
+        maybe(some_text),
+        "User name of PLAIN and SCRAM.",
+        names="librdkafka kafka-python=sasl_plain_username aiokafka=sasl_plain_username",
+    )
+    sasl_password: Secret | None = option(
+        None,
+        maybe(secret),
+        "Password of PLAIN and SCRAM.",
+        names="librdkafka kafka-python=sasl_plain_password aiokafka=sasl_plain_password",
+        hidden=True,
+    )
+    sasl_tokenauth: bool = option(
+        False, flag, "The user name and password are the id and HMAC of a delegation token (KIP-48).", names=""
+    )
+    sasl_oauthbearer_token_provider: Any = option(
+        None,
+        maybe(function),
+        "Function that returns a token, or a future of one: text, or `kafwire.OAuthToken`.",
+        names="",
+        typed="Callable[[], Any] | None",
+        hidden=True,
+    )
+    sasl_oauthbearer_token_endpoint_url: str | None = option(
+        None, maybe(some_text), "Address of the token endpoint, instead of a function."
+    )
+    sasl_oauthbearer_grant_type: str = option(
+        "client_credentials",
+        OneOf(*GRANT_TYPES),
+        "Grant that the client presents to the token endpoint.",
+        names="librdkafka",
+    )
+    sasl_oauthbearer_client_id: str | None = option(
+        None,
+        maybe(some_text),
+        "Id of this client at the token endpoint.",
+        names="librdkafka Java=sasl.oauthbearer.client.credentials.client.id "
+        "librdkafka=sasl.oauthbearer.client.credentials.client.id",
+    )
+    sasl_oauthbearer_client_secret: Secret | None = option(
+        None,
+        maybe(secret),
+        "Secret of this client at the token endpoint.",
+        names="librdkafka Java=sasl.oauthbearer.client.credentials.client.secret "
+        "librdkafka=sasl.oauthbearer.client.credentials.client.secret",
+        hidden=True,
+    )
+    sasl_oauthbearer_scope: str | None = option(
+        None, maybe(some_text), "Scope that the client requests from the token endpoint."
+    )
+    sasl_oauthbearer_extensions: Mapping[str, str] | None = option(
+        None,
+        maybe(_extensions),
+        "SASL extensions for the brokers (KIP-342).",
+        names="librdkafka",
+        accepts="a mapping, or text: name=value,name=value",
+        typed="str | Mapping[str, str] | None",
+    )
+    sasl_oauthbearer_assertion_file: str | None = option(
+        None,
+        maybe(path),
+        "File with a signed JWT (RFC 7523), which is the grant (KIP-1139) or replaces the secret (KIP-1258). The "
+        "client reads it for each token. Other options of assertions then have no effect.",
+        hidden=True,
+    )
+    sasl_oauthbearer_assertion_algorithm: str = option(
+        "RS256", OneOf("RS256", "ES256"), 'Algorithm that signs assertions, which needs `pip install "kafwire[oauth]"`.'
+    )
+    sasl_oauthbearer_assertion_private_key_file: str | None = option(
+        None,
+        maybe(path),
+        "PEM file with the key that signs assertions. The client reads it for each assertion.",
+        hidden=True,
+    )
+    sasl_oauthbearer_assertion_private_key_pem: Secret | None = option(
+        None,
+        maybe(secret),
+        "The key that signs assertions as PEM text, instead of a file.",
+        names="librdkafka",
+        hidden=True,
+    )
+    sasl_oauthbearer_assertion_private_key_passphrase: Secret | None = option(
+        None, maybe(secret), "Passphrase of an encrypted key that signs assertions.", hidden=True
+    )
+    sasl_oauthbearer_assertion_jwt_template_file: str | None = option(
+        None,
+        maybe(path),
+        "JSON file with the `header` and `payload` from which each assertion starts.",
+        names="librdkafka Java=sasl.oauthbearer.assertion.template.file",
+        hidden=True,
+    )
+    sasl_oauthbearer_assertion_claim_aud: str | None = option(
+        None, maybe(some_text), "Audience of assertions. It replaces the claim of the template."
+    )
+    sasl_oauthbearer_assertion_claim_iss: str | None = option(
+        None, maybe(some_text), "Issuer of assertions. It replaces the claim of the template."
+    )
+    sasl_oauthbearer_assertion_claim_sub: str | None = option(
+        None, maybe(some_text), "Subject of assertions. It replaces the claim of the template."
+    )
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = option(
+        300, Number(1), "Time after its creation for which an assertion is valid."
+    )
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int = option(
+        60, Number(0), "Time before its creation for which an assertion is valid, as clocks differ."
+    )
+    sasl_oauthbearer_assertion_claim_jti_include: bool = option(False, flag, "Each assertion has an id.")
+    https_ca_location: str | None = option(
+        None,
+        maybe(path),
+        "PEM file with the CA certificates of the token endpoint. None: those of the system.",
+        names="librdkafka",
+        hidden=True,
+    )
+    https_ca_pem: str | None = option(
+        None,
+        maybe(public_pem),
+        "The same certificates as PEM text, instead of https_ca_location.",
+        names="librdkafka",
+        hidden=True,
+    )
+    sasl_kerberos_service_name: str = option("kafka", some_text, "Kerberos service name of the brokers.")
+    sasl_kerberos_principal: str | None = option(
+        None,
+        maybe(some_text),
+        "Kerberos principal of the client. None: that of the credential cache.",
+        names="librdkafka",
+    )
+    sasl_kerberos_keytab: str | None = option(
+        None,
+        maybe(path),
+        "File with the key of the principal. None: tickets of the credential cache.",
+        names="librdkafka",
+        hidden=True,
+    )
+    sasl_aws_region: str | None = option(
+        None, maybe(some_text), "AWS region, if the host names of the brokers do not have it.", names=""
+    )
 
     @property
     def has_tls(self) -> bool:

@@ -17,7 +17,7 @@ from kafwire import protocol
 from kafwire.calls.consumer_arguments import Selection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import lost_to_others
-from kafwire.config.configs import ConsumerConfig
+from kafwire.config import ConsumerConfig
 from kafwire.consumer.delivery._fetch_reader import FetchReader
 from kafwire.consumer.delivery.partition_claim import Claim
 from kafwire.consumer.delivery.partition_feed import PartitionFeed

@@ -1,6 +1,6 @@
 """A transactional outbox: rows written by database transactions become records, each once.
 
-See docs/outbox.md. No database driver is imported here: the user opens the connections.
+See docs/guide/outbox.md. No database driver is imported here: the user opens the connections.
 """
 
 from __future__ import annotations

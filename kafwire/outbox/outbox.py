@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from kafwire.config.checks import number, some_text
-from kafwire.config.configs import ClientConfig, ProducerConfig
+from kafwire.config import ClientConfig, ProducerConfig
+from kafwire.config.checks import Number, some_text
 from kafwire.config.typed_options import ProducerOptions
 from kafwire.database.connections import Connection, Kind, check_name
 from kafwire.errors import ConfigError, KafkaError
@@ -53,8 +53,8 @@ class Outbox:
 
     The relay chooses rows that were not relayed, not rows after the last id: so it sees a row that is committed after
     one with a higher id. Records, and the ids of their rows, are committed in one Kafka transaction; then the rows are
-    deleted. A relay that takes over reads those ids, and deletes the rows that are left. docs/outbox.md has the table,
-    the guarantees and their requirements.
+    deleted. A relay that takes over reads those ids, and deletes the rows that are left. docs/guide/outbox.md has the
+    table, the guarantees and their requirements.
 
     The option `transactional_id` names the relay: each outbox needs its own. A new relay fences the one before it. Call
     `run` and `relay` from one thread, and the other methods from any. In a program with asyncio, run it in a thread:
@@ -131,8 +131,8 @@ class Outbox:
         if transactional_id is None:
             raise ConfigError("an outbox needs a transactional_id, which names its relay")
         _check("state_topic", some_text, state_topic)
-        _check("batch_rows", number(1, 10_000), batch_rows)
-        _check("state_replication_factor", number(-1, 32767), state_replication_factor)
+        _check("batch_rows", Number(1, 10_000), batch_rows)
+        _check("state_replication_factor", Number(-1, 32767), state_replication_factor)
         _seconds("poll_interval", poll_interval)
         _seconds("long_transaction_s", long_transaction_s)
         if keep_s is not None:

@@ -47,7 +47,7 @@ NEEDED: dict[str, dict[str, tuple[int, int]]] = {
         "DescribeConfigs": (32, 1),
     },
 }
-# The oldest tested release; a broker is judged by its versions (docs/compatibility.md).
+# The oldest tested release; a broker is judged by its versions (docs/reference/compatibility.md).
 OLDEST_KAFKA = "3.0"
 # From this version on it names topics only by their ids (KIP-516).
 FETCH_BY_TOPIC_ID = 13

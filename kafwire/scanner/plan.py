@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafwire.config.configs import ScanConfig
+from kafwire.config import ScanConfig
 from kafwire.consumer.fetch.budget import Budget
 from kafwire.consumer.fetch.read_plan import Advice, ReadPlan
 from kafwire.consumer.fetch.strategies import FetchStrategy

@@ -12,7 +12,7 @@ from kafwire.calls.consumer_arguments import LASTING_LAYOUTS
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, Timestamps
-from kafwire.config.configs import ClientConfig, ScanConfig
+from kafwire.config import ClientConfig, ScanConfig
 from kafwire.consumer.delivery._fetch_reader import FetchReader
 from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.errors import ConfigError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafwire.config.configs import ClientConfig
+    from kafwire.config import ClientConfig
     from kafwire.security.login import Login
     from kafwire.security.tls import Tls
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
-from kafwire.config.configs import ClientConfig
+from kafwire.config import ClientConfig
 from kafwire.runtime.engine import default_engine
 from kafwire.types import TopicPartition
 

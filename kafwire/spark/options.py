@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from kafwire.config.configs import ClientConfig, ProducerConfig, ScanConfig, from_config
+from kafwire.config import ClientConfig, ProducerConfig, ScanConfig, from_config
 from kafwire.errors import ConfigError
 from kafwire.secret import Secret
 from kafwire.similar_names import similar

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class KafwireDataSource(DataSource):
     """The data source `format("kafwire")`: streams, batch reads and batch writes of Kafka topics.
 
-    Schema, option names and their meaning are those of Spark's own Kafka source; docs/spark.md lists them.
+    Schema, option names and their meaning are those of Spark's own Kafka source; docs/guide/spark.md lists them.
     `.schema("value binary")` reads only the columns that it names; nothing else is decoded. Spark makes it.
 
     Example:
@@ -59,7 +59,7 @@ class KafwireDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the schema of Spark's own Kafka source, with `headers` if the option `includeHeaders` is true.
 
-        The options `columns` and `valueFormat` change it: docs/spark.md says how.
+        The options `columns` and `valueFormat` change it: docs/guide/spark.md says how.
 
         Returns:
             The schema.

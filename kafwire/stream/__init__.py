@@ -1,7 +1,7 @@
 """Streams: records from a source through steps to a sink; their offsets are committed when they are processed.
 
 A `Pipeline` declares the steps. It runs on any source and sink: `ConsumerSource` and `TopicSink`, or `MemorySource` and
-`MemorySink` in tests. docs/streams.md describes it.
+`MemorySink` in tests. docs/guide/streams.md describes it.
 
 Names are loaded on first use.
 """

@@ -11,7 +11,8 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.delegation_tokens import DelegationTokens
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
-from kafwire.config.configs import ClientConfig, from_config
+from kafwire.config import ClientConfig, from_config
+from kafwire.config.checks import described_by
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 @refuse_arguments(ADMIN_ARGUMENTS, blocking=True)
+@described_by(ClientConfig)
 class Client(TokenCalls):
     """A connection to a cluster for single requests. Thread-safe; a context manager.
 

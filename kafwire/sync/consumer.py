@@ -18,7 +18,8 @@ from kafwire.calls.consumer_arguments import (
 )
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
-from kafwire.config.configs import ConsumerConfig, from_config
+from kafwire.config import ConsumerConfig, from_config
+from kafwire.config.checks import described_by
 from kafwire.consumer.core import CLOSE_SECONDS, ConsumerCore, repr_of
 from kafwire.consumer.delivery.arrow_stream import ArrowStream
 from kafwire.consumer.group.rebalance_handlers import Handler, Handlers
@@ -44,6 +45,7 @@ _ARGUMENTS = (
 
 
 @refuse_arguments(CONSUMER_ARGUMENTS, blocking=True)
+@described_by(ConsumerConfig)
 class Consumer:
     """A reader of partitions: all of `topics`, or those of `assign`. A context manager.
 
@@ -58,7 +60,7 @@ class Consumer:
     beginning.
 
     A batch (in a loop over records: a record) counts as processed when you read the next one, or commit it. Leaving a
-    loop by an exception, or by `break`, does not count. docs/consuming.md is the manual for groups.
+    loop by an exception, or by `break`, does not count. docs/guide/consuming.md is the manual for groups.
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
@@ -839,7 +841,7 @@ class Consumer:
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     def metrics(self) -> dict[str, Any]:
-        """Return a snapshot of counters and states. docs/fetching.md and docs/consuming.md have names and units.
+        """Return a snapshot of counters and states. docs/operate/metrics.md has names and units.
 
         Returns:
             `partitions`: position, lag, buffered bytes and others of each partition, by name (`flights-0`).

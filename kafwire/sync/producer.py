@@ -15,7 +15,8 @@ from kafwire.calls.producer_arguments import (
     wrong_argument,
 )
 from kafwire.cluster.cluster import Cluster
-from kafwire.config.configs import ProducerConfig, from_config
+from kafwire.config import ProducerConfig, from_config
+from kafwire.config.checks import described_by
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import PRODUCER_ARGUMENTS, ProducerNames, refuse_arguments
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 
 @refuse_arguments(PRODUCER_ARGUMENTS, blocking=True)
+@described_by(ProducerConfig)
 class Producer(RecordSender, ProducerNames):
     """A sender of records: idempotent, with acks="all", unless configured otherwise. Thread-safe; a context manager.
 
@@ -440,7 +442,7 @@ class Producer(RecordSender, ProducerNames):
         return self._engine.run(self._sender.cluster.partitions, topic)
 
     def metrics(self) -> dict[str, Any]:
-        """Return a snapshot of counters and states. docs/producing.md has their names and units.
+        """Return a snapshot of counters and states. docs/operate/metrics.md has names and units.
 
         Returns:
             `producer`: the totals, requests and the buffer. `partitions`: records, bytes, batches, time in the queue,

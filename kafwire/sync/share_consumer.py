@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.calls.consumer_arguments import layouts, milliseconds, names_of, servers_first
 from kafwire.cluster.cluster import Cluster
-from kafwire.config.configs import ShareConsumerConfig, from_config
+from kafwire.config import ShareConsumerConfig, from_config
+from kafwire.config.checks import described_by
 from kafwire.consumer.core import CLOSE_SECONDS
 from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_batch import ShareBatch
@@ -31,6 +32,7 @@ _ARGUMENTS = ("topics", "columns", "layout")
 
 
 @refuse_arguments(SHARE_CONSUMER_ARGUMENTS, blocking=True)
+@described_by(ShareConsumerConfig)
 class ShareConsumer:
     """A reader of topics as a member of a share group. A context manager, for one thread.
 

@@ -151,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows.append(row(name, version, verdict, datetime.now(UTC).date()))
         ok = ok and verdict.ok
     if rows and not options.only:
-        print("=== rows of the table in docs/broker.md", *rows, sep="\n", flush=True)
+        print("=== rows of the table in docs/internals/broker.md", *rows, sep="\n", flush=True)
     return 0 if ok else 1
 
 

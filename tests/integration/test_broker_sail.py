@@ -85,6 +85,6 @@ def test_a_wrong_option_is_named(found: dict[str, Any]) -> None:
 
 
 def test_sail_has_no_streams_of_python_sources(found: dict[str, Any]) -> None:
-    """A release of Sail that has them fails this test: docs/spark.md says that there are none."""
+    """A release of Sail that has them fails this test: docs/guide/spark.md says that there are none."""
     assert "AnalysisException" in str(found["stream source"])
     assert "AnalysisException" in str(found["stream sink"])

@@ -53,7 +53,7 @@ REFUSED_WRITES = {
     "mode overwrite": "a topic cannot be overwritten",
     "mode ignore": "UNSUPPORTED_DATA_SOURCE_SAVE_MODE",
 }
-# The connector takes these, and kafwire refuses them, each for the reason in the table of docs/spark.md.
+# The connector takes these, and kafwire refuses them, each for the reason in docs/reference/spark-parity.md.
 STRICTER_READS = {
     "pattern of Java": "write Java's \\p{...} as a class",
     "pattern without a match": "option subscribePattern='nowhere.*' matches none of",

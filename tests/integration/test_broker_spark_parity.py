@@ -32,7 +32,7 @@ REFUSED = {
     "enable.auto.commit": "option kafka.enable.auto.commit is not supported",
     "bad delay": "option maxTriggerDelay='soon'",
 }
-# Spark's source takes these, and kafwire refuses them, each for the reason in the table of docs/spark.md.
+# Spark's source takes these, and kafwire refuses them, each for the reason in docs/reference/spark-parity.md.
 STRICTER = {
     "missing partition of a list": "option assign names flights-7, but flights has 2 partitions",
     "ending timestamp": "option endingTimestamp: a stream has no end",

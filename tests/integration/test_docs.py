@@ -94,6 +94,7 @@ pyarrow.parquet.write_table(pyarrow.table({"key": [b"UA"]}), "flights/0/0-1.parq
 """
 )
 SETUP |= {f"parquet-duckdb-python-{number}": FLIGHTS for number in (1, 2, 3)}
+SETUP |= {f"reading-python-{number}": FLIGHTS for number in (1, 2)}
 SETUP["parquet-duckdb-python-4"] = EXPORTED
 PRICES = """
 import kafwire
@@ -141,8 +142,9 @@ def programs() -> Iterator[Block]:
     by_document = {document: list(found) for document, found in groupby(alone, lambda block: block.document)}
     del by_document["security"]  # tests/integration/test_docs_security.py
     del by_document["delegation-tokens"]  # tests/integration/test_delegation_tokens.py
-    for page in (ROOT / "docs" / "porting").glob("*.md"):
-        by_document.pop(page.stem, None)  # tests/integration/test_docs_porting.py
+    for page in (ROOT / "docs" / "guide" / "porting").glob("*.md"):
+        if page.stem not in OF_SPARK:
+            by_document.pop(page.stem, None)  # tests/integration/test_docs_porting.py
     for document in OF_SPARK:
         first, *others = by_document.pop(document)
         yield replace(first, text="\n".join(block.text for block in (first, *others)))
@@ -170,6 +172,12 @@ def test_block_runs(block: Block, address: str, tmp_path: Path) -> None:
 
 def test_a_setup_belongs_to_a_block() -> None:
     assert set(SETUP) <= {str(block) for block in blocks("python")}
+
+
+def test_a_block_has_a_name_of_its_own() -> None:
+    """SETUP names blocks by their pages: two pages with Python blocks have different names."""
+    names = [str(block) for block in blocks("python")]
+    assert len(names) == len(set(names))
 
 
 def test_every_block_is_found() -> None:

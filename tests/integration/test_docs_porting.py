@@ -1,4 +1,4 @@
-"""docs/porting: each program leaves the same before and after, each name of the tables exists, each option is right."""
+"""docs/guide/porting: programs leave the same before and after, names of the tables exist, options are right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/porting/kcat.md: each command and the script print what kcat prints, and leave what it leaves."""
+"""docs/guide/porting/kcat.md: each command and the script print what kcat prints, and leave what it leaves."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def likeness(ours: Any, theirs: Any) -> Any:
 
 
 def without_broker(printed: Any) -> Any:
-    """The objects of kcat without the broker that responded, which docs/cli.md names as missing."""
+    """The objects of kcat without the broker that responded, which docs/reference/cli.md names as missing."""
     if not isinstance(printed, list):
         return printed
     return [

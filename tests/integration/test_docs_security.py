@@ -1,11 +1,9 @@
-"""The configurations of docs/security.md connect: kafwire's, librdkafka's and Java's, on one cluster."""
+"""The configurations of docs/operate/security.md connect: kafwire's, librdkafka's and Java's, on one cluster."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +11,13 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 import kafwire
-from kafwire.config.security import SecurityConfig
 from kafwire.testing import KafkaCluster, Security
 from tests.support.certificates import Authority
 from tests.support.doc_blocks import BLOCK, ROOT
 from tests.support.java_client import JavaClient
 from tests.support.token_server import Answer, TokenServer
 
-TEXT = (ROOT / "docs" / "security.md").read_text()
+TEXT = (ROOT / "docs" / "operate" / "security.md").read_text()
 SECTIONS = ("TLS", "TLS with a client certificate", "SCRAM", "PLAIN", "OAUTHBEARER")
 MECHANISMS = ["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"]
 
@@ -134,19 +131,3 @@ def test_javas(place: Place, java: JavaClient, title: str) -> None:
     bootstrap = str(config["bootstrap.servers"])
     seen = java.consume(bootstrap, "flights", **config)
     assert [record.value for record in seen] == [b"EWR-IAH"]
-
-
-def test_the_table_of_options_has_the_defaults() -> None:
-    text = "".join((ROOT / "docs" / name).read_text() for name in ("configuration.md", "oauth.md"))
-    for option in fields(SecurityConfig):
-        row = re.search(rf"^\| `{option.name}` \|([^|]*)\|", text, re.MULTILINE)
-        if row is None:
-            short = option.name.removeprefix("sasl_oauthbearer_").removeprefix("assertion_")
-            assert short != option.name, f"{option.name} is not documented"
-            assert f"`{short}" in text or f"_{short}" in text or short == "grant_type", (
-                f"{option.name} is not documented"
-            )
-            continue
-        default = option.default
-        shown = "" if default is None else ", ".join(default) if isinstance(default, tuple) else str(default)
-        assert row[1].strip(" `") == shown, option.name

@@ -1,4 +1,4 @@
-"""Rows of docs/expectations.md: kafwire's behaviour on the first day, and that of the installed peers."""
+"""Rows of docs/reference/expectations.md: kafwire's behaviour on the first day, and that of the installed peers."""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ def test_a_kdc_that_hangs(secured: KafkaCluster, kdc: kerberos.Kdc, tmp_path: Pa
 
 
 def documented(secured: KafkaCluster, kdc: kerberos.Kdc, who: str) -> str:
-    """One client's configuration of docs/security.md, with the names of this cluster."""
-    page = (ROOT / "docs" / "security.md").read_text()
+    """One client's configuration of docs/operate/security.md, with the names of this cluster."""
+    page = (ROOT / "docs" / "operate" / "security.md").read_text()
     section = page.split("\n### GSSAPI\n", 1)[1].split("\n## ")[0]
     (text,) = [text for language, text in BLOCK.findall(section) if who in (language, text.split("\n")[0][2:])]
     names = {

@@ -1,4 +1,4 @@
-"""`python -m tests.soak [--minutes N] [--seed S]` puts producers under faults, reads all back: docs/reliability.md.
+"""`python -m tests.soak [--minutes N] [--seed S]`: producers under faults, all read back: docs/internals/soak.md.
 
 0: nothing was found; 1: a violation, with what is needed to see it again; 2: the soak itself could not be run.
 """
@@ -17,8 +17,8 @@ import sys
 import time
 from pathlib import Path
 
-from kafwire.testing.cluster import ClusterError, KafkaCluster
 from kafwire.broker.setup_error import SetupError
+from kafwire.testing.cluster import ClusterError, KafkaCluster
 from tests.soak import evidence, matrix, memory, perils, summary
 from tests.soak.access import PLAINTEXT, PROTOCOLS, security_of
 from tests.soak.cluster import PROPERTIES, Unwell
@@ -177,8 +177,8 @@ class Run:
         (self.folder / "summary.json").write_text(json.dumps(summary.figures(state), indent=1))
         print(text)
         print("".join(summary.violations(state)), end="")
-        if summary.document(ROOT / "docs" / "reliability.md", state):
-            print("written to docs/reliability.md")
+        if summary.document(ROOT / "docs" / "internals" / "results" / "soak.md", state):
+            print("written to docs/internals/results/soak.md")
         return 1 if state.violations else 0
 
     def _enter(self, phase: str) -> None:

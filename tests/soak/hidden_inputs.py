@@ -1,6 +1,6 @@
 """`python -m tests.soak.hidden_inputs [--cycles N] [--seed S] [--resume FOLDER]` hunts hidden committed inputs.
 
-docs/reliability.md has the open finding. Three nodes of Apache Kafka run; different nodes lead the state of
+docs/internals/results/soak.md has the open finding. Three nodes of Apache Kafka run; different nodes lead the state of
 transactions, the groups' offsets, and the first partition of each sink. In each cycle members write on the records that
 they read, in transactions. A SIGSTOP stops each member within one, while the coordinator of the transactions or of the
 groups is killed; the next producer of the same transactional id begins, in another process or in the one that goes on.
@@ -27,9 +27,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
+from kafwire.broker.setup_error import SetupError
 from kafwire.errors import KafkaError
 from kafwire.testing.cluster import ClusterError, KafkaCluster
-from kafwire.broker.setup_error import SetupError
 from tests.soak.cluster import Unwell, Watch
 from tests.soak.hidden_cycle import SESSION_MS, Cycle
 from tests.soak.hidden_evidence import BrokerLogs, count_markers, keep

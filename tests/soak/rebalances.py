@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import kafwire
+from kafwire.broker.setup_error import SetupError
 from kafwire.testing.cluster import ClusterError, KafkaCluster
 from kafwire.testing.history.observe import read_all
-from kafwire.broker.setup_error import SetupError
 from kafwire.types import TopicPartition
 from tests.soak.cluster import TRANSACTION_STATE, Unwell
 from tests.soak.group_director import SESSION_MS, STUCK_S, Group

@@ -1,4 +1,4 @@
-"""A run in words: for the terminal, and for docs/reliability.md between two marks."""
+"""A run in words: for the terminal, and for docs/internals/results/soak.md between two marks."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kafwire.testing import KafkaCluster, Security
 
 PASSWORD = "canary-cf21"
-# What docs/spark.md advises for SQL.
+# What docs/guide/spark.md advises for SQL.
 REDACTED = "(?i)url|jaas|keystore[.]key|key[.]pem"
 
 

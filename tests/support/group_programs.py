@@ -300,7 +300,7 @@ class LoopProgram(Program):
 
 
 class TasksProgram(LoopProgram):
-    """The recipe of docs/consuming.md: a task for each partition, in a TaskGroup."""
+    """The recipe of docs/guide/consuming.md: a task for each partition, in a TaskGroup."""
 
     async def _run(self) -> None:
         options = {"enable_auto_commit": False} if self._commits else {"auto_commit_interval_ms": 500}
@@ -325,7 +325,7 @@ class TasksProgram(LoopProgram):
 
 
 class TransactionsProgram(Program):
-    """The recipe of docs/producing.md: poll, send, `send_offsets`; another consumer after a transaction was refused."""
+    """The recipe of docs/guide/producing.md: poll, send, `send_offsets`; a new consumer after a refused transaction."""
 
     def __init__(self, *where: Any, producer: Mapping[str, Any]) -> None:
         super().__init__(*where)

@@ -1,4 +1,4 @@
-"""The commands of docs/porting/kcat.md: what kcat and kafwire print for them, and leave on a broker.
+"""The commands of docs/guide/porting/kcat.md: what kcat and kafwire print for them, and leave on a broker.
 
 `tests/data/kcat.json` has what kcat prints, so that its side is known where it is not installed.
 `python -m tests.support.kcat_commands` writes it, with the installed kcat.

@@ -1,4 +1,4 @@
-"""The programs of docs/porting: each before, with another client, and after, with kafwire; and their outcomes.
+"""The programs of docs/guide/porting: each before, with another client, and after, with kafwire; and their outcomes.
 
 Both run on brokers of their own with the same topics and records.
 """
@@ -21,7 +21,7 @@ from kafwire.testing import EmbeddedKafka
 from tests.support.deadlines import until
 from tests.support.doc_blocks import ADDRESS, ROOT, Block, blocks, environment
 
-PAGES = ROOT / "docs" / "porting"
+PAGES = ROOT / "docs" / "guide" / "porting"
 CONFIGS = {
     "auto.create.topics.enable": False,
     "group.initial.rebalance.delay.ms": 0,

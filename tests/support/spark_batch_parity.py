@@ -110,7 +110,7 @@ READS: dict[str, dict[str, str]] = {
     "enable.auto.commit": {"subscribe": TWO, "kafka.enable.auto.commit": "true"},
     "interceptor.classes": {"subscribe": TWO, "kafka.interceptor.classes": "x"},
     "schema": {"subscribe": TWO, "schema": "value binary"},
-    # Different, for a reason that docs/spark.md gives.
+    # Different, for a reason that docs/reference/spark-parity.md gives.
     "pattern of Java": {"subscribePattern": r"^two-\p{Alpha}"},
     "pattern without a match": {"subscribePattern": "nowhere.*"},
     "missing partition": {"assign": J({TWO: [1, 7]})},
@@ -148,7 +148,7 @@ WRITES: dict[str, tuple[list[str], dict[str, str]]] = {
     "value.serializer": ([_TEXT], {"kafka.value.serializer": "x"}),
     "mode overwrite": ([_TEXT], {"mode": "overwrite"}),
     "mode ignore": ([_TEXT], {"mode": "ignore"}),
-    # Different, for a reason that docs/spark.md gives.
+    # Different, for a reason that docs/reference/spark-parity.md gives.
     "timestamp": ([_TEXT, "timestamp_millis(1600000000000 + id) timestamp"], {}),
     "mode errorifexists": ([_TEXT], {"mode": "errorifexists"}),
     "class of Java": (

@@ -1,4 +1,4 @@
-"""A program that is killed: consume, transform, produce, as docs/producing.md has it.
+"""A program that is killed: consume, transform, produce, as docs/guide/producing.md has it.
 
     python -m tests.support.transform_program SERVERS NAME INPUT OUTPUT PARTITIONS EACH
 

@@ -59,16 +59,9 @@ _FOREIGN = (
     *("kafwire.security.login", "kafwire.security.sasl", "kafwire.security.tls", "kafwire.security._tls"),
     *("kafwire.security.oauth", "kafwire.security.aws", "kafwire.security.key_material", "kafwire.config.jaas"),
     *(
-        "kafwire.config.typed_options",
-        "kafwire.scanner",
-        "kafwire.stream",
-        "kafwire.outbox",
-        "kafwire.registry",
-        "kafwire.avro",
-    ),
-    *("kafwire.producer.transaction", "kafwire.cluster.delegation", "kafwire.calls.client_requests"),
-    *(
         "kafwire.config.names",
+        "kafwire.config.option_docs",
+        "kafwire.config.option_names",
         "kafwire.similar_names",
         "kafwire.database",
         "kafwire.cli",
@@ -79,10 +72,18 @@ _FOREIGN = (
 )
 # The body of a program, what it does not load, and how many modules of kafwire it loads at most.
 _TASKS = {
-    "read": (_READ, (*_FOREIGN, "kafwire.producer", "kafwire.records._encode", "kafwire.aio"), 137),
-    "send": (_SEND, (*_FOREIGN, "kafwire.consumer", "kafwire.aio"), 123),
-    "async read": (_ASYNC_READ, (*_FOREIGN, "kafwire.producer", "kafwire.records._encode", "kafwire.sync"), 139),
-    "async send": (_ASYNC_SEND, (*_FOREIGN, "kafwire.consumer", "kafwire.sync"), 126),
+    "read": (
+        _READ,
+        (*_FOREIGN, "kafwire.config.producer", "kafwire.producer", "kafwire.records._encode", "kafwire.aio"),
+        138,
+    ),
+    "send": (_SEND, (*_FOREIGN, "kafwire.config.consumer", "kafwire.consumer", "kafwire.aio"), 124),
+    "async read": (
+        _ASYNC_READ,
+        (*_FOREIGN, "kafwire.config.producer", "kafwire.producer", "kafwire.records._encode", "kafwire.sync"),
+        140,
+    ),
+    "async send": (_ASYNC_SEND, (*_FOREIGN, "kafwire.config.consumer", "kafwire.consumer", "kafwire.sync"), 126),
 }
 
 

@@ -1,4 +1,4 @@
-"""docs/expectations.md: each row names a test of kafwire's that exists."""
+"""docs/reference/expectations.md: each row names a test of kafwire's that exists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.support.doc_names import rows
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "expectations.md").read_text()
+TEXT = (ROOT / "docs" / "reference" / "expectations.md").read_text()
 HEADER = ["expectation", "confluent-kafka", "aiokafka", "kafka-python", "kafwire"]
 TESTS = ROOT / "tests"
 ROWS = [row for row in rows(TEXT) if row != HEADER]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.prose import files
+
 ROOT = Path(__file__).parents[2]
 PAGES = [
     *sorted(ROOT.glob("*.md")),
@@ -17,6 +19,7 @@ PAGES = [
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+PATH = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.\w+")
 
 
 def anchors(page: Path) -> set[str]:
@@ -45,3 +48,12 @@ def test_every_page_is_listed() -> None:
     listed = {target for target, _ in links(ROOT / "docs" / "README.md")}
     pages = {page for page in (ROOT / "docs").rglob("*.md") if page.name != "README.md"}
     assert pages <= listed
+
+
+def test_paths_in_the_tree_exist() -> None:
+    """Docstrings, comments, scripts and code in documents name pages by their paths from the top."""
+    made_up = {"tests/unit/scripts/test_wheels.py"}
+    for name in files(["."]):
+        if name.endswith((".py", ".pyx", ".pxd", ".pyi", ".c", ".h", ".md", ".toml", ".sh", "Makefile")):
+            for path in [] if name in made_up else PATH.findall((ROOT / name).read_text()):
+                assert (ROOT / path).exists(), f"{name} names {path}"

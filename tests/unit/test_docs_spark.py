@@ -52,8 +52,8 @@ def rows(document: str, section: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
 
 
-PARITY = rows("spark.md", "Parity")
-ERRORS = rows("spark-from-kafka.md", "Errors")
+PARITY = rows("reference/spark-parity.md", "Parity")
+ERRORS = rows("guide/porting/spark-from-kafka.md", "Errors")
 
 
 @pytest.mark.parametrize("row", PARITY, ids=lambda row: str(row[0]))

@@ -16,7 +16,7 @@ from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import Place
 from kafwire.cluster.metadata import TopicInfo
-from kafwire.config.configs import FetchConfig
+from kafwire.config import FetchConfig
 from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
 from kafwire.consumer.fetch.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch.brokers import PartitionBrokers

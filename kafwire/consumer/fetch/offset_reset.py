@@ -24,7 +24,7 @@ from kafwire.cluster.list_offsets import (
     not_responding,
     refresh_after,
 )
-from kafwire.config.configs import duration_ms
+from kafwire.config import duration_ms
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, KafkaError, broker_error

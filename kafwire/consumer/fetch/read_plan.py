@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafwire.config.configs import ConsumerConfig
+from kafwire.config import ConsumerConfig
 from kafwire.consumer.fetch.budget import Budget
 from kafwire.consumer.fetch.strategies import FetchStrategy, strategy_of
 from kafwire.lazy_dataclass import dataclass

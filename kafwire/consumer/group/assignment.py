@@ -10,7 +10,7 @@ from typing import Any
 from kafwire.calls.consumer_arguments import LASTING_LAYOUTS, Selection
 from kafwire.cluster.list_offsets import PATIENCE_MS, may_pass
 from kafwire.cluster.metadata import TopicInfo
-from kafwire.config.configs import ConsumerConfig
+from kafwire.config import ConsumerConfig
 from kafwire.consumer.delivery.partition_claim import Claim, StreamEnded
 from kafwire.consumer.delivery.partition_feed import PartitionFeed
 from kafwire.consumer.fetch.cursor import FetchCursor

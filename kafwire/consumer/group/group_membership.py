@@ -15,7 +15,7 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire.cluster.metadata import NO_TOPIC_ID
-from kafwire.config.configs import DEFAULT_ASSIGNORS, OF_CLASSIC_MEMBERS, ConsumerConfig, no_effect
+from kafwire.config import DEFAULT_ASSIGNORS, OF_CLASSIC_MEMBERS, ConsumerConfig, no_effect
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.consumer.group.assignment import Assignment

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafwire.calls.consumer_arguments import partitions_of
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit, came_back, lost_to_others
-from kafwire.config.configs import ConsumerConfig
+from kafwire.config import ConsumerConfig
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.cursor_lookup import cursor_of
 from kafwire.consumer.fetch.engine import Fetcher

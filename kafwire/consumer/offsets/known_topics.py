@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, Time
 from kafwire.cluster.metadata import NO_TOPIC_ID, TopicInfo
 from kafwire.cluster.offset_spec import ResolvedOffset
-from kafwire.config.configs import duration_ms
+from kafwire.config import duration_ms
 from kafwire.lazy_dataclass import dataclass
 
 CLOCKS_MS = 60_000  # the clocks of producers and of this consumer differ by less

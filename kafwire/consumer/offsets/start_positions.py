@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kafwire.calls.consumer_arguments import Start
 from kafwire.cluster.list_offsets import EARLIEST, PATIENCE_MS, Place, may_pass
-from kafwire.config.configs import ConsumerConfig
+from kafwire.config import ConsumerConfig
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.consumer.offsets.commits import OffsetCommits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafwire.config.configs import ShareConsumerConfig
+from kafwire.config import ShareConsumerConfig
 from kafwire.consumer.delivery._fetch_reader import FetchReader
 from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
 from kafwire.memory._buffer import Buffer

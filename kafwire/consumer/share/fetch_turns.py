@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from kafwire.config.configs import ShareConsumerConfig
+from kafwire.config import ShareConsumerConfig
 
 TURN_MS = 5_000.0  # after this time without a response, the next broker gets its turn
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import Coordinator
-from kafwire.config.configs import ShareConsumerConfig
+from kafwire.config import ShareConsumerConfig
 from kafwire.consumer.delivery.silence import Silence
 from kafwire.consumer.group.member import Partition, new_member_id
 from kafwire.consumer.group.membership import MemberOptions

@@ -18,7 +18,7 @@ from kafwire import protocol
 from kafwire.cluster.broker_connection import FrameTooLargeError
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.leader_errors import LEADER_ERRORS
-from kafwire.config.configs import ShareConsumerConfig
+from kafwire.config import ShareConsumerConfig
 from kafwire.consumer.fetch.tasks import FetchTasks
 from kafwire.consumer.share.acquired import RENEW, AckBatch, AcquiredRange, Outgoing, Place, count_final
 from kafwire.consumer.share.fetch_turns import TURN_MS, FetchTurns

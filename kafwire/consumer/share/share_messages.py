@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafwire import protocol
-from kafwire.config.configs import ShareConsumerConfig
+from kafwire.config import ShareConsumerConfig
 from kafwire.consumer.share.acquired import Place
 from kafwire.consumer.share.share_session import ShareTopics
 

@@ -27,7 +27,7 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import LATEST, Place, Time, number_of
 from kafwire.cluster.metadata import NO_TOPIC_ID
-from kafwire.config.configs import ProducerConfig
+from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, ProtocolError, broker_error
 from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer._queues import PartitionQueue

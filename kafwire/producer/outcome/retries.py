@@ -12,7 +12,7 @@ from types import MappingProxyType
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.leader_errors import LEADER_ERRORS
-from kafwire.config.configs import ProducerConfig
+from kafwire.config import ProducerConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.producer.buffer._accumulator import Accumulator

@@ -9,7 +9,7 @@ from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata import NO_TOPIC_ID
-from kafwire.config.configs import ProducerConfig
+from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, ProtocolError
 from kafwire.memory._buffer import Buffer
 from kafwire.producer.buffer._accumulator import Accumulator

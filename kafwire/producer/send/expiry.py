@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafwire.cluster.cluster import Cluster
-from kafwire.config.configs import ProducerConfig
+from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaTimeoutError, broker_error
 from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.outcome.incomplete_batches import IncompleteBatches, Where

@@ -6,7 +6,7 @@ from functools import partial
 
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
-from kafwire.config.configs import ProducerConfig
+from kafwire.config import ProducerConfig
 from kafwire.errors import AuthenticationError, KafkaError
 from kafwire.producer.buffer.partitioner import Balance
 from kafwire.producer.outcome.incomplete_batches import IncompleteBatches, Where

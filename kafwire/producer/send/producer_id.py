@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
-from kafwire.config.configs import ProducerConfig
+from kafwire.config import ProducerConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthenticationError, BrokerError, KafkaError, ProtocolError, broker_error
 from kafwire.producer.buffer._queues import PartitionQueue

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
-from kafwire.config.configs import ProducerConfig
+from kafwire.config import ProducerConfig
 from kafwire.errors import FORKED, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.memory._buffer import Buffer
 from kafwire.producer.buffer._accumulator import Accumulator

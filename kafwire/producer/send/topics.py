@@ -6,7 +6,7 @@ import uuid
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata import NO_TOPIC_ID
-from kafwire.config.configs import ProducerConfig
+from kafwire.config import ProducerConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthenticationError, ConfigError, KafkaTimeoutError, UnknownPartition, broker_error
 from kafwire.producer.buffer._accumulator import Accumulator

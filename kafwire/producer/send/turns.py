@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from kafwire.cluster.backoff import delay_ms
-from kafwire.config.configs import ProducerConfig
+from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import log

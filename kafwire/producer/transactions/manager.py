@@ -19,7 +19,7 @@ from kafwire.cluster.coordinator import Coordinator
 from kafwire.cluster.group_offsets import OffsetToCommit, went_meanwhile
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.cluster.transaction_member import TransactionMember
-from kafwire.config.configs import ProducerConfig
+from kafwire.config import ProducerConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     AuthenticationError,

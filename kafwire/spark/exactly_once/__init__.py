@@ -1,1 +1,4 @@
-"""The exactly-once sink of Spark: prepared transactions, a fenced decision record, roll-forward. docs/spark.md."""
+"""The exactly-once sink of Spark: prepared transactions, a fenced decision record, roll-forward.
+
+docs/guide/spark.md describes it.
+"""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from kafwire.cluster.list_offsets import log_ends
 from kafwire.cluster.prepared_transactions import PreparedTransactions
-from kafwire.config.configs import ClientConfig
+from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, BrokerError, ConfigError, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.producer.outcome.sequencer import Identity

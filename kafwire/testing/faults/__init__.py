@@ -6,8 +6,8 @@
         print(cluster.proxy.seed, cluster.proxy.events)
 
 `kinds` has the faults, `script` decides which request meets which fault, `conversation` applies it to the bytes; these
-are pure. `proxy`, `front`, `link` and `reactor` move the bytes. `docs/testing.md` describes what clients and brokers
-see of each fault.
+are pure. `proxy`, `front`, `link` and `reactor` move the bytes. docs/guide/testing.md describes what clients and
+brokers see of each fault.
 """
 
 from kafwire.testing.faults.kinds import (

@@ -18,7 +18,7 @@
     check, report     the judgement and its report
     explain           the operations behind a finding
 
-docs/reliability.md describes the judgement. All of this needs only kafwire itself; `observe` with
+docs/operate/reliability.md describes the judgement. All of this needs only kafwire itself; `observe` with
 `client="confluent-kafka"` needs that package.
 """
 

@@ -1,4 +1,4 @@
-"""`check`: the judgement of a history. docs/reliability.md describes it; comments here state the rules.
+"""`check`: the judgement of a history. docs/operate/reliability.md describes it; comments here state the rules.
 
 The checker reads each partition's log by windows of offsets, so memory does not grow with the log's length. Beyond a
 window, it keeps a byte for each record, counters for each transaction, and the last sequence of each producer in a

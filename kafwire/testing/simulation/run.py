@@ -1,8 +1,8 @@
 """One run of the simulated world: its clients, its faults, and the judgement of both.
 
-The run judges the promises of docs/reliability.md. The history checker judges I1 to I4 on the final logs, once as
-kafwire reads them and once as the brokers have them. Live readers judge I5. Time-outs after the end of all faults judge
-I6. For I7, the run looks for clients that fail or hang, and for errors that the loop logs.
+The run judges the promises of docs/operate/reliability.md. The history checker judges I1 to I4 on the final logs, once
+as kafwire reads them and once as the brokers have them. Live readers judge I5. Time-outs after the end of all faults
+judge I6. For I7, the run looks for clients that fail or hang, and for errors that the loop logs.
 """
 
 from __future__ import annotations

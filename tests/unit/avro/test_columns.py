@@ -1,4 +1,4 @@
-"""Each type of Avro has the Arrow type that docs/avro.md says."""
+"""Each type of Avro has the Arrow type that docs/guide/avro.md says."""
 
 from __future__ import annotations
 

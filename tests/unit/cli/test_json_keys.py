@@ -1,4 +1,4 @@
-"""The keys of -J: one meaning and one type in all commands, as the table of docs/cli.md says."""
+"""The keys of -J: one meaning and one type in all commands, as the table of docs/reference/cli.md says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafwire.stream.failed_record import ERROR_STEP, ORIGIN_OFFSET, ORIGIN_PARTI
 from kafwire.testing import EmbeddedKafka
 from tests.support.classic_member import joined_classic
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
 TYPES = {"text": str, "number": int, "flag": bool, "list": list, "object": dict, "null": type(None)}
 COMMANDS = [
     "consume orders -e -J",
@@ -41,7 +41,7 @@ COMMANDS = [
 
 
 def table() -> dict[str, set[type]]:
-    """The types of each key by docs/cli.md; no types for kcat's own object."""
+    """The types of each key by docs/reference/cli.md; no types for kcat's own object."""
     section = DOCUMENT.read_text().split("\n## JSON\n")[1].split("\n## ")[0]
     found = {}
     for line in section.splitlines():

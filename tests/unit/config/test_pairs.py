@@ -1,4 +1,4 @@
-"""`option_pairs`: an option left at its default yields, two given ones that conflict are an error."""
+"""`config.pairs`: an option left at its default yields, two given ones that conflict are an error."""
 
 from __future__ import annotations
 

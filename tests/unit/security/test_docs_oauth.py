@@ -1,4 +1,4 @@
-"""docs/oauth.md: its properties fetch tokens from an endpoint of this machine, its functions are token providers."""
+"""docs/operate/oauth.md: its properties fetch tokens from a local endpoint, its functions are token providers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def function(name: str) -> Any:
     """A function of the document."""
     (text,) = [text for text in PYTHON if f"def {name}(" in text]
     names: dict[str, Any] = {}
-    exec(compile(text, "docs/oauth.md", "exec"), names)
+    exec(compile(text, "docs/operate/oauth.md", "exec"), names)
     return names[name]
 
 

@@ -16,7 +16,7 @@ from kafwire.testing.simulation.run import run
 from kafwire.testing.simulation.schedule import LASTS, LOSSY, WEIGHTS, Event, Load, Schedule
 from kafwire.testing.simulation.shrink import shrink
 
-# Schedules that found something once: docs/simulation.md says what.
+# Schedules that found something once: docs/internals/results/simulation.md describes them.
 FOUND = sorted((Path(__file__).parents[2] / "data" / "simulation").glob("*.json"))
 OPTIONS = {"compression_type": "none", "fetch_strategy": "hybrid"}
 

@@ -261,8 +261,8 @@ def test_what_clients_speak_is_kept_and_told(
     spoken: list[Security | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A long run on TLS and SASL does not take the place of the plain one in the document."""
-    folder, document = tmp_path / "run", tmp_path / "docs" / "reliability.md"
-    document.parent.mkdir()
+    folder, document = tmp_path / "run", tmp_path / "docs" / "internals" / "results" / "soak.md"
+    document.parent.mkdir(parents=True)
     document.write_text(f"{summary.START}{summary.END}")
     arguments = ("--minutes", "60", "--perils", "", "--seed", "7", "--security", "sasl_ssl", "--folder", str(folder))
     assert run(monkeypatch, *arguments) == 0

@@ -85,7 +85,7 @@ def test_what_is_violated_is_a_line_for_each_finding() -> None:
 def test_only_a_long_run_without_a_violation_is_written_down(
     tmp_path: Path, change: dict[str, object], written: bool
 ) -> None:
-    file = tmp_path / "reliability.md"
+    file = tmp_path / "soak.md"
     before = f"# Before\n\n{summary.START}\nearlier figures\n{summary.END}\n\nafter\n"
     file.write_text(before)
     state = long_run()
@@ -102,6 +102,6 @@ def test_only_a_long_run_without_a_violation_is_written_down(
 
 
 def test_the_place_for_the_summary_is_there() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "reliability.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "internals" / "results" / "soak.md").read_text()
     assert text.count(summary.START) == text.count(summary.END) == 1
     assert text.index(summary.START) < text.index(summary.END)

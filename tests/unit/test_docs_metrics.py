@@ -1,0 +1,107 @@
+"""docs/operate/metrics.md names every metric: one section for each dict that `metrics()` returns."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafwire
+from kafwire.outbox import Outbox
+from kafwire.spark.stream_progress import ProgressHistory
+from kafwire.stream import MemorySource, Pipeline, StreamMonitor
+from kafwire.testing.simulation.cluster import ClusterWorld
+from tests.support.doc_names import rows, spans
+from tests.support.spark_progress import report
+
+TEXT = (Path(__file__).parents[2] / "docs" / "operate" / "metrics.md").read_text()
+
+
+@functools.cache
+def of_clients() -> Mapping[str, Any]:
+    """The snapshots of a producer and of two consumers in one simulated cluster."""
+    with ClusterWorld(brokers=1, seed=1) as world:
+        world.state.topics.create("t", partitions=1)
+        common: Any = {"topics": "t", "engine": world.engine}
+        with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+            producer.send("t", b"v").result(30)
+            written = producer.metrics()
+        with kafwire.Consumer(world.bootstrap, group_id="g", auto_offset_reset="earliest", **common) as consumer:
+            assert consumer.poll(timeout=30.0)
+            read = consumer.metrics()
+        with kafwire.ShareConsumer(world.bootstrap, group_id="s", **common) as sharing:
+            sharing.poll(timeout=5.0)
+            shared = sharing.metrics()
+    return {"written": written, "read": read, "shared": shared}
+
+
+def only(values: Iterable[Any]) -> Any:
+    """The first of several dicts, which all have the same names."""
+    first, *others = values
+    assert all(each.keys() == first.keys() for each in others)
+    return first
+
+
+def of_stream() -> Mapping[str, float]:
+    monitor = StreamMonitor()
+    Pipeline().run(MemorySource({"t": [b"v"]}), monitor=monitor)
+    return monitor.metrics()
+
+
+def of_outbox() -> Mapping[str, Any]:
+    outbox = Outbox(lambda: None, "localhost:1", transactional_id="shop")  # type: ignore[arg-type, return-value]
+    found = outbox.metrics()
+    outbox.close()
+    return found
+
+
+def of_query() -> Mapping[str, Any]:
+    return ProgressHistory().add(report(0, {"a": {"0": 20}}, {"a": {"0": 50}})).as_metrics()
+
+
+SECTIONS: Mapping[str, Callable[[], Iterable[str]]] = {
+    "Producer": lambda: of_clients()["written"]["producer"],
+    "Producer: partitions": lambda: only(of_clients()["written"]["partitions"].values()),
+    "Consumer: fetcher": lambda: of_clients()["read"]["fetcher"],
+    "Consumer: broker fetchers": lambda: only(of_clients()["read"]["fetcher"]["broker_fetchers"]),
+    "Consumer: partitions": lambda: only(of_clients()["read"]["partitions"].values()),
+    "Consumer: group": lambda: of_clients()["read"]["group"],
+    "Connections": lambda: only(each for part in of_clients().values() for each in part["connections"]),
+    "Share consumer": lambda: of_clients()["shared"],
+    "Stream": of_stream,
+    "Outbox": of_outbox,
+    "Spark query": lambda: [*of_query(), *of_query()["topics"]["a"]],
+}
+
+
+def section(title: str) -> str:
+    """The text of a section, up to the next one."""
+    return TEXT.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_every_metric_is_there(title: str) -> None:
+    listed = [name for cells in rows(section(title)) if cells[2] != "meaning" for name in spans(cells[0])]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == set(SECTIONS[title]())
+
+
+def test_every_section_is_compared() -> None:
+    assert re.findall(r"^## (.+)$", TEXT, re.MULTILINE) == list(SECTIONS)
+
+
+def test_a_snapshot_has_these_parts() -> None:
+    for snapshot, title in (("written", "Producer"), ("read", "Consumer: fetcher")):
+        (parts,) = re.findall(r"metrics\(\)` has (.*?)\.", section(title))
+        assert set(spans(parts)) == set(of_clients()[snapshot])
+
+
+def test_alerts_name_metrics() -> None:
+    known = {name for found in SECTIONS.values() for name in found()}
+    alerts = [name for cells in rows(TEXT.partition("\n## ")[0]) for name in spans(cells[0])]
+    assert alerts
+    assert {name.rpartition(".")[2] for name in alerts} <= known
