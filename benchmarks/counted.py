@@ -1,8 +1,8 @@
 """A broker of its own behind a proxy that counts: the proxy is its advertised listener, so that every client comes by.
 
-Bytes, requests and connections are counted where they pass, the same way for every client, and by client id: who
-produces is not counted with who consumes. The proxy is C (`native/proxy.c`); it copies, which costs time, the same
-for everybody, so figures from here are compared with figures from here only.
+Bytes, requests and connections are counted where they pass, the same way for every client, and by client id: producers
+and consumers are counted apart. The proxy is C (`native/proxy.c`); it copies, which costs time, the same for everybody,
+so figures from here are compared with figures from here only.
 """
 
 import json

@@ -93,10 +93,10 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a table. `topic` is what is read, or the shape of what is written.
+    """One line of a table. `topic` is the topic that is read, or the shape of the records that are written.
 
     `figure` names one of several figures that a round comes to; rows that differ in nothing else share their rounds.
-    What is `replayed` is answered from memory, by a server in C and not by Kafka.
+    A `replayed` row is served from memory, by a server in C and not by Kafka.
     """
 
     name: str

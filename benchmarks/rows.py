@@ -1,4 +1,4 @@
-"""What is measured: rows, their contenders, and the goals that the figures are held against. Data only."""
+"""The measured rows, their contenders, and the goals that the figures are held against. Data only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -358,7 +358,7 @@ def _tls_beside() -> Row:
 
 def _memory(name: str, kafwire_task: str, confluent_task: str, topic: Topic) -> Row:
     writes = confluent_task != "consume"
-    # Whoever reads as fast as it can hardly lets anything pile up.
+    # A client that reads as fast as it can hardly lets anything pile up.
     dwell = {"dwell_ms": "5"} if kafwire_task == "arrow" else {}
     options = _kafwire_producer(topic.codec) if writes else dwell
     confluent = _librdkafka_producers(topic.codec)["idempotent"] if writes else CONSUMERS["defaults"] | dwell

@@ -82,7 +82,7 @@ def test_a_fetch_that_breaks_off_loses_no_mail(kafka: EmbeddedKafka) -> None:
     assert mails == ["2 books"]
 
 
-def test_the_producer_says_what_is_not_possible(kafka: EmbeddedKafka) -> None:
+def test_the_producer_reports_refused_records(kafka: EmbeddedKafka) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "client.id": "shop"})
     assert ship(producer, "2 books") is None
     kafka.fail_next("Produce", "INVALID_RECORD", topic="shipped")

@@ -1,6 +1,6 @@
 """Writes kafwire/options.py, the types of keyword options for editors and type checkers, from kafwire.config.
 
-`python -m scripts.option_types` writes it anew; a test says when that is due.
+`python -m scripts.option_types` rewrites it; a test fails when that is due.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _literal(words: Iterable[str]) -> str:
     return f"Literal[{', '.join(map(repr, words))}]"
 
 
-# What is taken, where it is not what is kept.
+# The accepted types, where they differ from those of the field.
 TAKEN = {
     "acks": "Literal['all'] | int",
     "partitioner": f"{_literal(PARTITIONERS)} | Callable[..., int] | None",

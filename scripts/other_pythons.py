@@ -36,7 +36,7 @@ LONG = [
     "the_lease_ends",
     "kept_alive",
     "elsewhere",
-    "real_signals",  # CPython 3.13 takes an interrupt that passed through C for one that nobody caught, and ends by it
+    "real_signals",  # CPython 3.13 takes an interrupt that passed through C for one that no code caught, and ends by it
 ]
 ALL = ["tests/unit", *(f"--ignore={name}" for name in LEFT_OUT)]
 # Every example calls the same functions of C: a fifth of them is enough.
@@ -101,7 +101,7 @@ def prepare(version: tuple[int, int], interpreter: Path) -> Path:
 
 
 def boundary() -> list[str]:
-    """The unit tests that import compiled modules, or what is one name above them."""
+    """The unit tests that import compiled modules, or the package one name above them."""
     files = sorted((ROOT / "tests" / "unit").rglob("test_*.py"))
     names = [str(path.relative_to(ROOT)) for path in files if COMPILED.search(path.read_text())]
     return [name for name in names if not name.startswith((*LEFT_OUT, *PYTHON_ONLY))]

@@ -49,7 +49,7 @@ class Step:
     name: str
     command: list[str]
     environment: dict[str, str] = field(default_factory=dict)
-    # What is run beside it at a low priority, for a later step, which tells if it failed.
+    # Commands that run beside it at a low priority, for a later step, which reports a failure.
     beside: list[str] = field(default_factory=list)
 
 

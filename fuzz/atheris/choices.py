@@ -55,7 +55,7 @@ class Choices:
         return self.take(max(len(self._data) - self._at, 0))
 
     def text(self) -> str:
-        """Return a short text, now and then with what is not UTF-8."""
+        """Return a short text, now and then with bytes that are not UTF-8."""
         data = self.take(self.byte() % 24)
         return data.decode("utf-8", "surrogateescape" if self.one_in(16) else "replace")
 

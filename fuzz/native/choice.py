@@ -27,7 +27,7 @@ class Broken(Exception):
 
 
 class Run:
-    """One message, and the request it answers, if it does."""
+    """One message, and its request if it is a response."""
 
     def __init__(self, message: Any, request: Any) -> None:
         self.message = message

@@ -165,7 +165,7 @@ class Runner:
         return 1 if problem else 0
 
     def replay(self, program: Path, files: list[Path]) -> str | None:
-        """Run inputs; returns what is wrong with them, or None."""
+        """Run inputs; returns the reason of a failure, or None."""
         done = self._run([program, *self._limits(), *files])
         return _reason(done.text) if done.code else None
 
@@ -204,7 +204,7 @@ class Runner:
             totals.merged = sum(1 for _ in corpus.iterdir())
 
     def _confirm(self, target: str, program: Path, path: Path, text: str) -> tuple[str, str] | None:
-        """Make sure of a find and make it small: (file, what is wrong), or None for a stall of the machine."""
+        """Confirm a find and make it small: (file, reason), or None for a stall of the machine."""
         if "/" + target + "-timeout-" in str(path):
             for _ in range(REPLAYS):
                 if self._run([program, f"-timeout={TIMEOUT_S}", path]).code == 0:

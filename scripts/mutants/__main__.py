@@ -128,7 +128,7 @@ def _of(
     site: Site, report: Report, reasons: dict[Key, str], tests: TestMap, trial: Trial,
     said: argparse.Namespace,
 ) -> Outcome:  # fmt: skip
-    """What comes of a break; an earlier run may have told."""
+    """The outcome of a break; an earlier run may have recorded it."""
     reason = reasons.get(site.key)
     if reason is not None and not said.check_equivalents:
         outcome = Outcome("equivalent", how=reason)

@@ -191,7 +191,7 @@ def includers(root: Path, header: Path) -> set[Path]:
             break
         found |= new
         names |= {path.name for path in new if path.suffix == ".h"}
-    declared = {path.stem for path in found if path.suffix == ".pxd"}  # who cimports it sees it
+    declared = {path.stem for path in found if path.suffix == ".pxd"}  # a cimport sees the header too
     cimports = re.compile(rf"from kafwire\.(?:\w+\.)?({'|'.join(sorted(declared)) or '-'}) cimport")
     also = {path for path, content in written.items() if path.suffix == ".pyx" and cimports.search(content)}
     return found | also | {path.with_suffix(".pyx") for path in found if path.suffix == ".pxd"}

@@ -70,7 +70,7 @@ class _Scanner:
     # --- the walk ---------------------------------------------------------------------------------------------------
 
     def _visit(self, node: ast.AST, function: str, types: dict[str, str]) -> None:
-        """Look at `node` and what is in it; `types` are those of the names and `self`'s attributes seen there."""
+        """Look at `node` and its children; `types` are those of the names and `self`'s attributes seen there."""
         if isinstance(node, FUNCTIONS):
             function = f"{function}.{node.name}" if function else node.name
             if avoids("function", function) or self._is_overload(node):
@@ -407,7 +407,7 @@ NUMBERS = {"int", "bool", "float"}
 
 
 def _shortened(statement: ast.stmt) -> str:
-    """A statement without what is nested in it."""
+    """A statement without the statements nested in it."""
     if isinstance(statement, ast.If | ast.While):
         return f"{type(statement).__name__.lower()} {ast.unparse(statement.test)}"
     if isinstance(statement, ast.For | ast.AsyncFor):

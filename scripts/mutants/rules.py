@@ -1,4 +1,6 @@
-"""What is drawn, as data: areas and their shares, the patterns' weights, and spots that say nothing, with reasons."""
+"""The rules of drawing, as data: areas and their shares, the patterns' weights, and spots that say nothing, with
+reasons.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +51,9 @@ LARGEST_CONSTANT = 16
 
 @dataclass(frozen=True)
 class Avoided:
-    """Spots that are left alone: those whose `what` is found by `pattern`. The reason is for whoever asks why."""
+    """Spots that are left alone: those whose `what` is found by `pattern`. The reason is for the reader of the list."""
 
-    what: str  # function: its qualified name; call: what is called; raised: the class; condition, boundary: the source
+    what: str  # function: its qualified name; call: the called name; raised: the class; condition, boundary: the source
     pattern: re.Pattern[str]
     reason: str
 

@@ -51,7 +51,7 @@ COUNTS = re.compile(r"\w+=\d|not promised: ")
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """In `file`, `after` stands where `before` should; `what` says what is wrong then.
+    """In `file`, `after` stands where `before` should; `what` names the fault.
 
     `theme` names the schedules of groups that are tried; none: runs of the simulated world.
     """

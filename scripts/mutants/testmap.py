@@ -30,7 +30,7 @@ PLUGIN = ("-p", "scripts.mutants.watch")
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of a test."""
+    """The seconds and functions of a test."""
 
     seconds: float
     functions: frozenset[str]
@@ -139,7 +139,7 @@ class TestMap:
     # --- which first ------------------------------------------------------------------------------------------------
 
     def killed(self, site: Site, test: str) -> None:
-        """Remember who saw it."""
+        """Remember which test found the break."""
         self._killers.append((str(site.path), site.function, test))
         self._killers = self._killers[-2000:]
         self._killers_file.write_text(json.dumps(self._killers))
@@ -152,7 +152,7 @@ class TestMap:
         return list(dict.fromkeys([*before, *likely]))
 
     def _before(self, site: Site, usable: Mapping[str, Seen]) -> list[str]:
-        """Who saw a break of this function; and, if that is how it goes here, of this file."""
+        """Tests that found a break of this function; and then those that found one of this file."""
         here = Counter(
             test for path, function, test in self._killers if (path, function) == (str(site.path), site.function)
         )
@@ -164,7 +164,7 @@ class TestMap:
     def _entering(site: Site, usable: Mapping[str, Seen]) -> list[str]:
         path, function = str(site.path), site.function
         entering = [t for t, seen in usable.items() if f"{path}:{function}" in seen.functions] if function else []
-        if not entering:  # a module's constant, or a class's: whoever enters the module
+        if not entering:  # a module's constant, or a class's: tests that enter the module
             entering = [t for t, seen in usable.items() if any(name.startswith(f"{path}:") for name in seen.functions)]
         return cheapest(entering, usable, {site.path.stem, *function.lower().split(".")})
 

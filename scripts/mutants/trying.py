@@ -20,7 +20,7 @@ QUICK_SECONDS = (2.0, 8.0, 30.0)
 OPTIONS = ("-q", "-x", "--tb=line", "-p", "no:cacheprovider")
 SLACK_SECONDS = 30.0  # for starting, and for a machine that is busy; and so many times as long as unbroken
 SLACK_TIMES = 10
-TOO_LONG = ("Timeout (>", "no end in sight")  # in what is said of a test that may only have been slow
+TOO_LONG = ("Timeout (>", "no end in sight")  # in the outcome of a test that may only have been slow
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ def our_structs(cls: type[Message]) -> set[str]:
 
 
 def of_class(name: str, cls: type[Message], definition: dict[str, Any]) -> Iterator[str]:
-    """What is said of the message as a whole: (ours, Kafka's) where they differ."""
+    """The difference of the messages as a whole: (ours, Kafka's)."""
     valid = valid_versions(definition)
     said: dict[str, tuple[object, object]] = {
         "versions": (range(cls.min_version, cls.max_version + 1), valid),
@@ -252,7 +252,7 @@ def test_declaration_is_kafkas(name: str) -> None:
 
 
 def test_nothing_is_lacking(capsys: pytest.CaptureFixture[str]) -> None:
-    """Says how much of Kafka's definitions is declared, and what is not."""
+    """Says how much of Kafka's definitions is declared, and which are not."""
     compared = [compare(name) for name in sorted(definitions().keys() | MESSAGES.keys())]
     equal = sum((one.equal for one in compared), Counter[str]())
     total = sum((one.total for one in compared), Counter[str]())

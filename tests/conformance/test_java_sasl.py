@@ -1,4 +1,4 @@
-"""Kafka's own SASL servers accept what kafwire's exchanges say, and what they answer is accepted here."""
+"""Kafka's own SASL servers accept the messages of kafwire's exchanges, and kafwire accepts their responses."""
 
 import hashlib
 from collections import Counter
@@ -30,7 +30,7 @@ NONCE = "fyko+d2lbbFgONRv9qkxdawL"
 
 
 def authenticate(oracle: Oracle, exchange: Exchange, user: str, secret: str, iterations: int = 4096) -> str:
-    """Run an exchange against Java's server for this user; who Java takes the client for."""
+    """Run an exchange against Java's server for this user; returns the name that Java authenticated."""
     oracle.one("sasl open", "one", exchange.mechanism, user, secret, str(iterations))
     message: bytes | None = exchange.first()
     who, complete = b"", b"false"

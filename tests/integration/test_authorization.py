@@ -1,4 +1,5 @@
-"""What ACLs deny, on the embedded broker and on a real one: who is told at once, and nothing is sent again."""
+"""Denials by ACLs, on the embedded broker and on a real one: the caller gets the error at once, and nothing is sent
+again."""
 
 from __future__ import annotations
 
@@ -384,7 +385,7 @@ def send_offsets_of_a_hidden_group(case: Case) -> Met:
 
 
 class Denied(NamedTuple):
-    """Who meets which denial: the operation and the resource, and the API, with how many requests of it.
+    """A call and its denial: the operation and the resource, and the API, with how many requests of it.
 
     `older`: the API where transactions are of version 1, if it is another one.
     """
@@ -434,7 +435,7 @@ DENIED = [
 
 
 @pytest.mark.parametrize("denied", DENIED, ids=lambda denied: denied.meet.__name__)
-def test_a_denial_is_told_at_once_and_by_name(case: Case, denied: Denied) -> None:
+def test_a_denial_is_an_error_at_once_and_by_name(case: Case, denied: Denied) -> None:
     error = denied.meet(case)
     told = denial(error)
     name = None if denied.resource == "Cluster" else case.name + denied.suffix
@@ -446,7 +447,7 @@ def test_a_denial_is_told_at_once_and_by_name(case: Case, denied: Denied) -> Non
     assert case.requests(api) == denied.requests
 
 
-# --- the others go on, and so does who was denied once the ACL is there ---------------------------------------------
+# --- the others go on, and so does the denied client once the ACL is there ------------------------------------------
 
 
 def values(batches: list[kafwire.Batch]) -> list[bytes | None]:
@@ -525,7 +526,7 @@ def test_an_async_consumer_goes_on_when_it_is_permitted(case: Case, way: str) ->
 
 
 def test_a_position_that_may_not_be_looked_up_is_found_when_it_is_permitted(case: Case) -> None:
-    """The offset is out of range, and where the log begins is not told: only that is denied, not to read."""
+    """The offset is out of range, and the look-up of the log's start is denied; reading is permitted."""
     with kafwire.Consumer(**case.made, assign=[case.where], start="earliest", auto_offset_reset="earliest") as consumer:
         consumer.seek(case.where, 1000)
         case.deny(Operation.DESCRIBE)
@@ -636,7 +637,7 @@ def test_a_denied_topic_does_not_wait_for_one_that_may_still_be_made(case: Case)
     assert error.resource_name == case.name
 
 
-def test_a_topic_is_made_by_who_may_not_describe_it(case: Case) -> None:
+def test_a_topic_is_created_without_permission_to_describe_it(case: Case) -> None:
     """Create does not imply Describe: the topic is there, although it cannot be waited for."""
     name = f"{case.name}-new"
     allow(case.cluster, "bob", Operation.CREATE, Resource.TOPIC, name)

@@ -1,4 +1,4 @@
-"""The embedded broker and a real one give the same answers to the same generated requests, field by field.
+"""The embedded broker and a real one give the same responses to the same generated requests, field by field.
 
 What differs by right is in `LISTED`, each with the reason. One that is listed and not there any more fails too.
 """
@@ -30,7 +30,7 @@ LISTED = {
     ("CreateTopics", "topics[].configs[].config_source"): ELR,
     ("DescribeConfigs", "results[].configs[].config_source"): ELR,
     ("DescribeConfigs", "results[].configs[].synonyms[]"): ELR,
-    ("ShareFetch", "responses[]"): "a real broker answers before it has loaded a share partition",
+    ("ShareFetch", "responses[]"): "a real broker responds before it has loaded a share partition",
     ("ShareFetch", "responses[].partitions[]"): "the same",
 }
 # Those of the above that a run may be without: they depend on what a real broker has loaded by then.
@@ -63,7 +63,7 @@ def found(request: pytest.FixtureRequest, sides: tuple[Side, Side]) -> dict[tupl
 
 
 @pytest.mark.timeout(600)
-def test_answers_are_those_of_kafka(found: dict[tuple[str, str], list[str]]) -> None:
+def test_responses_are_those_of_kafka(found: dict[tuple[str, str], list[str]]) -> None:
     unlisted = {key: said for key, said in found.items() if key not in LISTED}
     assert not unlisted, "\n".join(f"{len(said)} times, first: {said[0][:2000]}" for said in unlisted.values())
 

@@ -35,7 +35,7 @@ RECORDS = 200  # of each codec
 class Recorder:
     """Listens on a port, passes connections on to a broker, and writes both directions of each to files.
 
-    Answers name the address that the broker advertises: it has to be the recorder's.
+    Responses name the address that the broker advertises: it has to be the recorder's.
     """
 
     def __init__(self, folder: Path) -> None:

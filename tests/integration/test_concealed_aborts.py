@@ -13,7 +13,7 @@ from tests.soak.concealed import concealed
 from tests.support.deadlines import until
 
 SIZE = 3_000
-# Small, so that answers end everywhere.
+# Small, so that responses end everywhere.
 BYTES = 3_500
 
 
@@ -44,7 +44,7 @@ def test_records_are_shown_only_where_the_index_conceals_them() -> None:
 
 
 def _topic(client: kafwire.Client) -> tuple[str, int]:
-    """A topic whose second replica leads when the first one dies; each answer may end at each batch."""
+    """A topic whose second replica leads when the first one dies; each response may end at each batch."""
     name = "concealed"
     client.create_topic(name, partitions=1, replication_factor=3, config={"index.interval.bytes": "1"})
     return name, client.metadata([name]).topics[0].partitions[0].replica_nodes[1]

@@ -152,7 +152,7 @@ def test_partitions_may_come_from_a_generator(cluster: KafkaCluster, topic: str,
             assert ends == dict.fromkeys(wanted, EACH)
 
 
-def test_lag_counts_what_is_in_hand(cluster: KafkaCluster, topic: str, flavour: Flavour) -> None:
+def test_lag_counts_records_in_hand(cluster: KafkaCluster, topic: str, flavour: Flavour) -> None:
     one = TopicPartition(topic, 1)
     with flavour.consumer(cluster.bootstrap, assign=[one], start="earliest") as consumer:
         assert (consumer.lag(one), consumer.high_watermark(one)) == (None, None)

@@ -55,7 +55,7 @@ def test_a_consumer_that_is_killed_counts_each_record_once(
 
 
 def test_the_database_is_killed_at_each_step(kafka: EmbeddedKafka, database: postgresql.PostgreSql) -> None:
-    """The consumer begins anew from what the database says."""
+    """The consumer starts over from the offsets in the database."""
     due = [*STEPS, *STEPS]
 
     def on_step(step: str) -> None:

@@ -17,7 +17,7 @@ import kafwire
 with kafwire.Producer("localhost:9092") as producer:
     producer.send("orders", b"book").result(30)
 """
-# Programs without end are told to end when they have printed something.
+# Programs without end get a signal when they have printed something.
 TERMINATED = (
     ORDERS
     + """

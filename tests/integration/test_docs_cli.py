@@ -138,6 +138,6 @@ def test_block_is_parsed(block: Block) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_what_is_only_parsed_is_there() -> None:
+def test_programs_that_are_only_parsed_exist() -> None:
     for beginning in PARSED:
         assert sum(block.text.startswith(beginning) for block in PLAIN.values()) == 1, beginning

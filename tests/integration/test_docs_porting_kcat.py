@@ -79,7 +79,7 @@ def test_both_forms_of_the_script_do_the_same(tmp_path: Path) -> None:
     assert done["committed"] == expected["committed"] != {}
 
 
-def test_kcat_does_what_is_recorded(tmp_path: Path) -> None:
+def test_kcat_does_as_recorded(tmp_path: Path) -> None:
     if shutil.which("kcat") is None:
         pytest.skip("no kcat here")
     if kcat_version() != KCAT["version"]:

@@ -1,6 +1,6 @@
 """The model of a broker's fetch sessions, and the simulated world's Fetch, beside a real broker: the same requests.
 
-What is proven on the model (`tests/unit/consumer/test_fetch_session_model.py`) is worth as much as the model.
+A proof on the model (`tests/unit/consumer/test_fetch_session_model.py`) is worth as much as the model.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Both:
         log.delete_before(offset)
 
     def request(self, version: int) -> None:
-        """One request to both; their answers are the same but for the session's id."""
+        """One request to both; their responses are the same but for the session's id."""
         chance = self.chance
         simulated, real = chance.choice([(0, 0), *self.sessions[-2:]])
         epoch = self.epochs.get(simulated, chance.choice([0, 0, 0, -1]))
@@ -158,7 +158,7 @@ class Both:
 
 
 def summary(answer: Any) -> tuple[int, list[tuple[Any, ...]]]:
-    """What matters of an answer, in its order."""
+    """The compared part of a response, in its order."""
     parts = [
         (
             topic.topic or topic.topic_id,
@@ -180,7 +180,7 @@ def summary(answer: Any) -> tuple[int, list[tuple[Any, ...]]]:
 @pytest.mark.parametrize(
     ("running", "versions"), seeds.sampled([("cluster", (12, 16, 18)), ("cluster_391", (12, 13, 17))], "cluster")
 )
-def test_simulated_broker_answers_as_a_real_one(
+def test_simulated_broker_responds_as_a_real_one(
     request: pytest.FixtureRequest, topic_name: str, running: str, versions: tuple[int, ...]
 ) -> None:
     seed = seeds.of_test()

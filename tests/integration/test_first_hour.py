@@ -31,7 +31,7 @@ ENDS_S = 10
 
 
 class User:
-    """Who has installed kafwire, and runs commands and scripts in a folder."""
+    """A user with kafwire installed, who runs commands and scripts in a folder."""
 
     def __init__(self, python: Path, folder: Path) -> None:
         self.python = python
@@ -139,7 +139,7 @@ def test_a_wrong_address_in_a_script(user: User) -> None:
         warning = process.stderr.readline()
         assert warning.startswith("kafwire: still connecting")
         assert nobody in warning
-        assert process.poll() is None, "it is told while the script waits"
+        assert process.poll() is None, "the warning comes while the script waits"
         with within(ENDS_S):
             rest = process.stderr.read()
     assert process.returncode == 1
@@ -280,7 +280,7 @@ with kafwire.Consumer({address!r}, topics=[{topic_name!r}], start="earliest") as
     ends_as_any_script(process, err)
 
 
-# Each tells at its end what it was told of: how many records are stored, and how many are not.
+# Each prints at its end how many records are stored, and how many are not, by its deliveries.
 FLUSH = """
 import sys, kafwire
 told, stored = [], 0

@@ -91,7 +91,7 @@ def test_killed_stopped_and_paused_node_comes_back_with_port_and_data(
         assert cluster.bootstrap == bootstrap
         assert topic_name in admin(cluster).list_topics(timeout=10).topics
     node.pause()
-    assert alive_brokers(node.port) == set()  # the connection is accepted by the kernel, and nobody answers
+    assert alive_brokers(node.port) == set()  # the kernel accepts the connection, and no process responds
     node.resume()
     node.wait_ready()
 

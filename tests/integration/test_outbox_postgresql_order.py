@@ -171,7 +171,7 @@ def test_a_notification_wakes_the_relay(stage_of: Callable[..., Stage], driver: 
 
 
 @pytest.mark.parametrize("driver", postgresql.DRIVERS)
-def test_a_notification_that_comes_with_an_answer_is_known(stage_of: Callable[..., Stage], driver: str) -> None:
+def test_a_notification_that_comes_with_a_query_result_is_known(stage_of: Callable[..., Stage], driver: str) -> None:
     """It is no longer in the socket, which the relay waits for."""
     database = stage_of().database
     with closing(database.connect(driver)) as connection:
@@ -347,7 +347,7 @@ def test_rows_of_other_shapes(stage_of: Callable[..., Stage], kind: str) -> None
     assert sum(map(len, stage.relayed().values())) == 4
 
 
-def test_a_long_transaction_is_told(stage_of: Callable[..., Stage], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_long_transaction_is_logged(stage_of: Callable[..., Stage], caplog: pytest.LogCaptureFixture) -> None:
     """It does not hold rows back."""
     stage = stage_of()
     with closing(stage.database.connect()) as long:

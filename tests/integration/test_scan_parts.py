@@ -183,7 +183,7 @@ def test_a_scan_that_was_split_or_begun_is_not_split(cluster: KafkaCluster, topi
     begun.close()
 
 
-def test_a_piece_of_a_topic_that_was_made_anew_is_refused(cluster: KafkaCluster, topic_name: str) -> None:
+def test_a_piece_of_a_recreated_topic_is_refused(cluster: KafkaCluster, topic_name: str) -> None:
     """Its offsets exist again, with other records."""
     make_topic(cluster, topic_name, [100])
     splits = kafwire.scan(cluster.bootstrap, topic_name).split(2)

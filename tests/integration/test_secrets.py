@@ -86,7 +86,7 @@ class Evidence:
 
 
 def forms(secret: str) -> list[str]:
-    """A secret as it may be shown; of base64, what is the same whatever stands before it."""
+    """A secret as it may be shown; of base64, the part that is the same after any prefix."""
     data = secret.encode()
     shifted = [base64.b64encode(b"\0" * shift + data)[4:-4].decode() for shift in range(3)]
     return [secret, data.hex(), data.hex(" "), *(text for text in shifted if len(text) > 8)]
@@ -429,7 +429,7 @@ def test_no_secret_is_shown(world: World, surface: str) -> None:
 
 
 def test_what_was_done_is_what_was_meant(world: World) -> None:
-    """Each success succeeded, each failure failed, and nothing raised what is not kafwire's."""
+    """Each success succeeded, each failure failed, and nothing raised an error from outside of kafwire."""
     failed = {where for where, _ in world.evidence.errors}
     assert not [where for where in failed if where.endswith(", success")]
     assert not [(where, error) for where, error in world.evidence.errors if where.startswith("surprise")]
@@ -472,7 +472,7 @@ def test_a_crash_shows_nothing(world: World, crash: str) -> None:
 
 
 def test_processes_that_are_started_show_nothing(world: World) -> None:
-    """Brokers: whoever is on the machine sees their command lines, and this user their environment."""
+    """Brokers: every user of the machine sees their command lines, and this user their environment."""
     pid = world.cluster.node(1).pid
     told = b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")).decode("latin-1")
     assert "kafka.Kafka" in told

@@ -158,7 +158,7 @@ def test_a_certificate_that_the_broker_does_not_know(secured: KafkaCluster, tmp_
 
 
 @pytest.mark.usefixtures("tls")
-def test_a_broker_whose_certificate_nobody_trusts(secured: KafkaCluster) -> None:
+def test_a_broker_whose_certificate_is_not_trusted(secured: KafkaCluster) -> None:
     made = options(secured, "SASL_SSL", "PLAIN")
     del made["ssl_ca_location"]
     for what, ask in wrong(made | {"ssl_ca_pem": Authority.new().pem.decode()}):

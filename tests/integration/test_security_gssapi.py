@@ -79,7 +79,7 @@ def test_without_a_ticket(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:
         client.metadata()
 
 
-def test_a_service_that_nobody_knows(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:
+def test_an_unknown_service(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:
     made = options(
         secured,
         sasl_kerberos_principal="bob",

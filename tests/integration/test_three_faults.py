@@ -212,7 +212,7 @@ def test_a_frozen_broker_does_not_hold_the_others_back(three: KafkaCluster, topi
     expected = {partition: [b"first", b"second"] for partition in leaders} | {
         partition: [b"first"] for partition, node in leaders.items() if node == leaders[0] and partition
     }
-    # Until it hears of its successor, the node that was frozen answers as the leader that it was.
+    # Until it learns of its successor, the node that was frozen responds as the leader that it was.
     until(lambda: by_partition(three, topic_name) == expected, "the log of the new leaders")
 
 
