@@ -185,7 +185,7 @@ def test_calls_after_close_are_refused(flavour: Flavour, cluster: KafkaCluster, 
 
 
 @pytest.mark.parametrize("end", ["sys.exit(0)", "os._exit(0)"])
-@pytest.mark.parametrize("in_child", ["refused", "closed", "anew", "nothing"])
+@pytest.mark.parametrize("in_child", ["refused", "closed", "new", "nothing"])
 def test_0079_a_fork_harms_neither_parent_nor_child(cluster: KafkaCluster, topic: str, in_child: str, end: str) -> None:
     code = """
     def refused(call):
@@ -209,7 +209,7 @@ def test_0079_a_fork_harms_neither_parent_nor_child(cluster: KafkaCluster, topic
                 refused(call)
         elif IN_CHILD == "closed":
             consumer.close()
-        elif IN_CHILD == "anew":
+        elif IN_CHILD == "new":
             with made() as mine:
                 count(mine.batches(), 10)
         END

@@ -283,37 +283,37 @@ with kafwire.Consumer({address!r}, topics=[{topic_name!r}], start="earliest") as
 # Each prints at its end how many records are stored, and how many are not, by its deliveries.
 FLUSH = """
 import sys, kafwire
-told, stored = [], 0
+sent, stored = [], 0
 producer = kafwire.Producer(sys.argv[1], linger_ms=1000)
 try:
     while True:
         for n in range(2000):
-            told.append(producer.send(sys.argv[2], b"%07d" % (len(told) + 1)))
+            sent.append(producer.send(sys.argv[2], b"%07d" % (len(sent) + 1)))
         producer.flush()
-        if len(told) == 10_000:
+        if len(sent) == 10_000:
             print("ready")
 finally:
     producer.close()
-    print(len(told), sum(delivery.exception() is None for delivery in told))
+    print(len(sent), sum(delivery.exception() is None for delivery in sent))
 """
 SEND_BATCH = """
 import sys, kafwire, pyarrow as pa
-told = []
+sent = []
 rows = pa.table({"value": [b"%0100d" % n for n in range(50_000)]})
 producer = kafwire.Producer(sys.argv[1], buffer_memory=2 << 20)
 try:
     while True:
-        told.append(producer.send_batch(sys.argv[2], rows))
-        if len(told) == 2:
+        sent.append(producer.send_batch(sys.argv[2], rows))
+        if len(sent) == 2:
             print("ready")
 except KeyboardInterrupt as interrupt:
     if hasattr(interrupt, "delivery"):
-        told.append(interrupt.delivery)
+        sent.append(interrupt.delivery)
     raise
 finally:
     producer.close()
-    assert all(delivery.exception() is None for delivery in told)
-    print(sum(len(delivery) for delivery in told), sum(len(delivery) for delivery in told))
+    assert all(delivery.exception() is None for delivery in sent)
+    print(sum(len(delivery) for delivery in sent), sum(len(delivery) for delivery in sent))
 """
 
 

@@ -113,7 +113,7 @@ def judge(seen: list[bytes], offset: int | None, told: dict[int, bool | None], c
         if committed_ is None:
             assert found[number] in (0, copies), f"{number} is torn: {found[number]} of {copies}"
         else:
-            assert found[number] == copies * committed_, f"{number} was told {committed_}, {found[number]} are there"
+            assert found[number] == copies * committed_, f"{number}: reported {committed_}, {found[number]} are there"
     assert offset == max(found, default=None), "the group's offset is not that of the last committed transaction"
 
 

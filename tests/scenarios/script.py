@@ -33,7 +33,7 @@ class Restarting(Kafka, Protocol):
     """A world whose brokers can be restarted."""
 
     def restart(self, how: Restart) -> None:
-        """Restart those who lead, and return when they lead again."""
+        """Restart the leading brokers, and return when they lead again."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Producers under faults, for a long time: what they were told is held against the log. See docs/reliability.md."""
+"""Producers under faults, for a long time: their outcomes are compared with the log. See docs/reliability.md."""

@@ -19,7 +19,7 @@ PLAINTEXT, SASL_SSL = PROTOCOLS
 # Shorter than an episode with its rest, so that sessions are renewed in the middle of every kind of fault.
 REAUTH_MS = 10_000
 AUTHENTICATIONS, RENEWALS = "authentications", "reauthentications"
-# A client that is closed has been counted so long ago at most: what is counted is less than what was.
+# A closed client was counted at most this long ago: the count is less than the whole.
 _COUNT_MS = 500
 
 

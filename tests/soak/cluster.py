@@ -1,4 +1,4 @@
-"""What the soak asks of the cluster, past the proxies: who leads what, whether it is whole, how far it can be read."""
+"""The soak's questions to the cluster, past the proxies: its leaders, whether it is whole, how far it can be read."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Sender(Base):
     """Sends one by one, with many records under way."""
 
     def work(self) -> None:
-        """Send until told to stop, then wait for what is under way."""
+        """Send until stopped, then wait for the open deliveries."""
         self.producer = self.make()
         while not self.stopping:
             self.pace(self.workload.rows)
@@ -105,7 +105,7 @@ class Transactions(Base):
     """Transactions over several partitions, some of them aborted."""
 
     def work(self) -> None:
-        """Run one transaction after the other until told to stop."""
+        """Run one transaction after the other until stopped."""
         self.producer = self.fresh()
         while not self.stopping:
             self.pace(self.workload.rows)
@@ -142,7 +142,7 @@ class Transactions(Base):
         except ck.KafkaException as error:
             self.counts[f"error {error.args[0].name()}"] += 1
             producer.purge()
-        with contextlib.suppress(ck.KafkaException):  # a fatal error is told again; what it means was taken in
+        with contextlib.suppress(ck.KafkaException):  # a fatal error is raised again; its consequence was taken in
             producer.flush(_CALL_S)
         self.writer.end(number, outcome)
         self.counts[outcome] += 1

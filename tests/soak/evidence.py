@@ -1,4 +1,4 @@
-"""What is kept of a segment with a violation: reports, histories, the nodes' logs, and the partitions' segments."""
+"""The evidence of a segment with a violation: reports, histories, the nodes' logs, and the partitions' segments."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def last_words(folder: Path) -> list[str]:
 
 
 def _dump(partition: Path) -> None:
-    """What the batches' headers say, a line for each, and what is behind the last whole one."""
+    """The headers of the batches, a line for each, and the bytes behind the last whole one."""
     lines = []
     for file in sorted(partition.glob("*.log")):
         lines.append(file.name)

@@ -4,9 +4,9 @@ Lines come in: "join" and "leave" are done in order; without its parent it ends 
 journal, each written at once, so that what a SIGKILL leaves is whole; times are in milliseconds since the epoch:
 
     R time partition first next     records of these offsets are processed (before anything of them is committed)
-    A time generation partitions    what it is assigned, when that changed
+    A time generation partitions    its assignment, when that changed
     C time result                   a commit of its own: "ok", or the error's name
-    E time error                    what reading raised; it begins anew then
+    E time error                    an error of reading; it starts over then
     L time                          it has left
 """
 
@@ -53,7 +53,7 @@ class Journal:
         self._write("R", partition, first, following)
 
     def assigned(self, generation: int, partitions: Iterable[int]) -> None:
-        """What is assigned now."""
+        """Note the assignment, if it changed."""
         now = generation, sorted(partitions)
         if now != self._assigned:
             self._assigned = now
@@ -164,7 +164,7 @@ class KafwireClient(Client):
         def handle(stream: kafwire.PartitionStream) -> None:
             for batch in stream:
                 self._process(batch)
-                if commits:  # those before it, as who has the partition
+                if commits:  # earlier records, by the partition's owner
                     self._commit(stream.commit)
                 self._look(consumer)
 
@@ -196,7 +196,8 @@ class KafwireClient(Client):
 
 
 class LoopClient(Client):
-    """kafwire's consumer and transactional producer: what is read is written on, once. One id for each process."""
+    """kafwire's consumer and transactional producer: each record that is read is written on, once. One id for each
+    process."""
 
     def read(self) -> None:
         spec = self.spec
@@ -248,7 +249,8 @@ class LoopClient(Client):
 
 
 class ConfluentClient(Client):
-    """librdkafka's consumer, which stores what is processed and commits it by itself, also when it gives up."""
+    """librdkafka's consumer, which stores the offsets of processed records and commits them by itself, also when it
+    gives up."""
 
     def read(self) -> None:
         spec = self.spec

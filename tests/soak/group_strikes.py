@@ -25,7 +25,7 @@ class Strikes:
     def __init__(
         self, cluster: KafkaCluster, topics: Sequence[Topic], seed: int, on_strike: Callable[[str], object]
     ) -> None:
-        """`on_strike` is told of each kill and each restart, and when the cluster is whole again."""
+        """The runner calls `on_strike` for each kill and each restart, and when the cluster is whole again."""
         self.counts: Counter[str] = Counter()
         self.crash = ""
         self._cluster, self._topics, self._on_strike = cluster, tuple(topics), on_strike

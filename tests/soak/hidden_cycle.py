@@ -34,7 +34,7 @@ Tell = Callable[[str], None]
 
 
 class StoppingMember(MemberProcess):
-    """A member that can be told to stop itself within a transaction."""
+    """A member that stops itself within a transaction on request."""
 
     MODULE = "tests.soak.hidden_member"
 

@@ -1,4 +1,4 @@
-"""What is kept of hidden transactions: the brokers' lines on markers, and each node's batches, markers and indices."""
+"""The evidence of hidden transactions: the brokers' lines on markers, and each node's batches, markers and indices."""
 
 from __future__ import annotations
 

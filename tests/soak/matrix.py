@@ -1,4 +1,4 @@
-"""Who sends what in a segment, as a pure function of seed and segment. No clock, no sockets.
+"""The workloads of a segment, as a pure function of seed and segment. No clock, no sockets.
 
 A segment has topics of its own, and producers that are numbered in its histories. All of kafwire's write to the same
 topics, those with transactions too; the control, confluent-kafka, has topics of its own and is judged for itself.
@@ -92,7 +92,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a reader that is there all the time does; `commits` says who commits its offsets: it begins at them anew.
+    """A reader that is there all the time; `commits` says how its offsets are committed: it starts over from them.
 
     That it does every `restart_s` seconds, about. `options` are the consumer's.
     """
@@ -185,7 +185,7 @@ def segment(seed: int, number: int, *, rate: float = 1.0) -> Segment:
     ) -> Workload:
         request_timeout_ms = chance.choice((2_000, 4_000, 8_000))
         at_once = chance.choice(rows)
-        # Above linger and request time-out, as it must be; the short ones leave records whose fate nobody knows.
+        # Above linger and request time-out, as it must be; the short ones leave records whose fate is unknown.
         options = {
             "compression_type": codecs[producer - 1],
             "linger_ms": chance.choice((0, 1, 5, 20)),

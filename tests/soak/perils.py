@@ -2,8 +2,8 @@
 
     python -m tests.soak --perils all            # or by name, with commas
 
-Each has topics, senders and readers of its own, and no faults of the network. What is missing in the end is exactly
-what the log lost (`soak.ledger`), and readers were told.
+Each has topics, senders and readers of its own, and no faults of the network. The records missing in the end are
+exactly those that the log lost (`soak.ledger`), and readers got an error.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Load:
         self._stop.set()
         self._thread.join(_DEADLINE_S)
         if self._thread.is_alive():
-            raise AssertionError(f"{self.name} did not end {_DEADLINE_S:g} s after it was told to")
+            raise AssertionError(f"{self.name} did not end within {_DEADLINE_S:g} s of its stop")
         if self.crash is not None:
             raise AssertionError(f"{self.name} ended by itself") from self.crash
 
@@ -321,7 +321,7 @@ class Scene:
         until(moved, f"all partitions are on {replicas}")
 
     def end(self, result: Result, lost: Callable[[Acked], bool], how: How, *, told: bool = False) -> None:
-        """Stop, read everything, judge. With `told` at least one reader must have been told."""
+        """Stop, read everything, judge. With `told` at least one reader must have got an error."""
         for load in self.loads:
             load.stop()
             for name, count in load.errors.items():
@@ -341,8 +341,10 @@ class Scene:
         said = {name: count for follower in self.followers for name, count in follower.told.items()}
         result.told += sum(said.values())
         if told and not said:
-            result.violations.append("no reader was told of anything")
-        self.tell(f"{self.name}: {judgement.acked} acknowledged, {judgement.missing} gone with the log, told {said}")
+            result.violations.append("no reader got an error")
+        self.tell(
+            f"{self.name}: {judgement.acked} acknowledged, {judgement.missing} gone with the log, reported to {said}"
+        )
 
     def close(self) -> None:
         """Let go."""
@@ -370,7 +372,7 @@ def until(condition: Callable[[], bool], what: str, seconds: float = _DEADLINE_S
 
 
 def _delete_records(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
-    """What is before an offset is deleted, again and again, also in front of a reader that lags."""
+    """Records before an offset are deleted, again and again, also in front of a reader that lags."""
     with scene("delete-records", cluster, tell) as it:
         it.load()
         it.follow()

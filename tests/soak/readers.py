@@ -1,7 +1,8 @@
 """Readers that are there all the time: they follow topics through faults, and write down what they are given.
 
 Each is of one flavour, one way of reading, one fetch strategy and one isolation level. Some commit offsets, by
-themselves or by the consumer's own doing, and begin anew at what was committed: never behind what they were given.
+themselves or by the consumer's own doing, and start over from the committed ones: never behind the records that they
+got.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Ends = Mapping[str, Mapping[TopicPartition, int]]
 
 
 class Reader:
-    """Follows topics in a thread of its own until it is told where they end, and then to there."""
+    """Follows topics in a thread of its own until it learns where they end, and then to there."""
 
     def __init__(self, reading: Reading, history: History, access: Access, seed: int) -> None:
         self.reading = reading
@@ -136,12 +137,12 @@ class Reader:
                 message = f"{where} begins at {position}, and {self._committed[where]} was committed"
                 raise AssertionError(message)
             # If it is behind what was given, that was not read: the checker will tell whether there was anything.
-            self._view.move(*where, position, "begins anew")
+            self._view.move(*where, position, "starts over")
             self.positions[where] = position
         self.counts["begun"] += 1
 
     def _read(self, flavour: _Flavour, until: float) -> None:
-        """Until it is time to begin anew, or the end is there."""
+        """Until it is time to start over, or the end is there."""
         reading = self.reading
         committed_at = time.monotonic()
         ends_at: float | None = None
@@ -180,7 +181,7 @@ class Reader:
                 return
 
     def _look(self, flavour: _Flavour) -> None:
-        """Take note of positions behind what nobody is given: markers, and records of transactions aborted."""
+        """Take note of positions behind offsets that no reader gets: markers, and records of transactions aborted."""
         for where, end in self._goal.items():
             if self.positions.get(where, 0) < end:
                 position = flavour.position(where)
@@ -225,7 +226,7 @@ class _Flavour(ABC):
 
     @abstractmethod
     def read(self, way: str, places: list[TopicPartition], found: list[Rows]) -> None:
-        """Add what is given, also if it ends with an error."""
+        """Add the delivered rows, also if it ends with an error."""
 
     @abstractmethod
     def position(self, where: TopicPartition) -> int:
@@ -245,7 +246,7 @@ class _Flavour(ABC):
 
     @abstractmethod
     def drop(self) -> None:
-        """Close what is open, whatever it says to that."""
+        """Close the open clients, and ignore their errors."""
 
     def end(self) -> None:
         """Free what it has: nothing."""

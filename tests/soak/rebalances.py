@@ -58,7 +58,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 HOW = ("poll", "batches-commit", "streams", "poll-commit", "batches", "streams-commit")
 LOOPS = ("loop-upto", "loop-processed")
 _LOOK_S = 0.05
-# Who reads a sink too that is not what it should be.
+# Further readers of a sink that is not as it should be.
 OTHER_READERS = (
     ("confluent-kafka", "read_committed"),
     ("kafwire", "read_uncommitted"),

@@ -24,7 +24,7 @@ _TOLD = 20
 
 
 class Runner(ABC):
-    """Runs a workload in a thread of its own until it is told to stop, and then until every outcome is known.
+    """Runs a workload in a thread of its own until it is stopped, and then until every outcome is known.
 
     `started` and `settled` count steps, which are settled in the order in which they are started: what was under way at
     some moment is settled when `settled` has come to what `started` was.
@@ -93,7 +93,7 @@ class Runner(ABC):
         self.last_success = time.monotonic()
 
     def failed(self, sequences: Sequence[int], error: BaseException | str, *, certain: bool, whose: str = "") -> None:
-        """Write down that records are certainly not there, or that nobody knows."""
+        """Write down that records are certainly not there, or in doubt."""
         if sequences:
             (self.writer.fail if certain else self.writer.unknown)(sequences, str(error)[:200])
         self.counts["failed" if certain else "unknown"] += len(sequences)

@@ -284,7 +284,7 @@ class SegmentRun:
             (self._folder / f"{process.name}-memory.json").write_text(json.dumps(process.memory))
 
     def _judge_chain(self) -> None:
-        """The last topic of the chain has what the first one has (see `soak.chain`), whoever reads them."""
+        """The last topic of the chain has the records of the first one (see `soak.chain`), by every reader."""
         first, last = self._segment.hops[0].source, self._segment.hops[-1].target
         for client in _CLIENTS:
             begin, end = (self._rows(client, topic) for topic in (first, last))

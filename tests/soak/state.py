@@ -1,8 +1,8 @@
 """What a run knows of itself, in its folder: counts of the segments that were judged, and where in the script it is.
 
-`state.json` is written whole, beside, and put in place: whoever reads it finds one of its states. Only segments that
+`state.json` is written whole, beside, and put in place: a reader of it finds one of its states. Only segments that
 came to their judgement are in it. A segment that was cut off, with the process or the machine, is not: its topics ended
-with its brokers, so nobody can say what was in them. It is run again from its beginning, with the same script, on new
+with its brokers, so their contents are unknown. It is run again from its beginning, with the same script, on new
 brokers.
 """
 

@@ -33,7 +33,7 @@ class Transactions(Runner):
     make: Callable[..., Any] = kafwire.Producer
 
     def work(self) -> None:
-        """Run one after the other until told to stop."""
+        """Run one after the other until stopped."""
         self.producer = self.fresh()
         while not self.stopping:
             self.pace(self.workload.rows)
@@ -46,7 +46,7 @@ class Transactions(Runner):
     def usurp(self) -> None:
         """Another producer with the same id takes over in the middle of a transaction of this one, which goes on.
 
-        Nobody who reads committed records sees what the one before it sent, and it is told.
+        No reader of committed records sees the records of the one before it, which gets an error.
         """
         self.started += 1
         number = self.writer.begin()
@@ -105,7 +105,7 @@ class Transactions(Runner):
         self.producer = self.fresh()
 
     def transaction(self, rows: int, offsets: Mapping[TopicPartition, int] | None = None) -> bool | None:
-        """Run one: whether it was committed; None if nobody knows, and the producer is of no more use."""
+        """Run one: True if it was committed; None if the outcome is unknown, and the producer is of no more use."""
         self.started += 1
         number = self.writer.begin()
         sent: list[tuple[int, kafwire.Delivery]] = []
@@ -191,7 +191,7 @@ class Transform(Transactions):
     """
 
     def work(self) -> None:
-        """Run one transaction for each batch that is read, until told to stop."""
+        """Run one transaction for each batch that is read, until stopped."""
         source = self.workload.source
         assert source is not None
         self._places = [TopicPartition(source.name, number) for number in range(source.partitions)]

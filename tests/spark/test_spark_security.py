@@ -147,7 +147,7 @@ def test_a_view_of_sql_is_redacted(spark: SparkSession, secured: KafkaCluster, t
         assert secret not in shown
 
 
-def test_what_is_wrong_is_said_without_the_password(
+def test_a_wrong_password_is_an_error_without_the_password(
     spark: SparkSession, secured: KafkaCluster, topic_name: str
 ) -> None:
     wrong = {name: value.replace(PASSWORD, PASSWORD + "?") for name, value in scram(secured).items()}

@@ -34,7 +34,7 @@ def normalised(lines: list[str], prefix: str) -> list[str]:
 
 
 def by_kafwire(bootstrap: str, prefix: str) -> list[str]:
-    """What brokers answer, field by field."""
+    """The fields of brokers' responses."""
     with kafwire.Client(bootstrap) as client:
         return list(_by_kafwire(client, bootstrap, prefix))
 

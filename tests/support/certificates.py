@@ -180,8 +180,8 @@ def self_signed() -> Identity:
 
 
 def of_unknown_ca() -> Identity:
-    """A CA that nobody knows has signed it."""
-    return Authority.new("a CA that nobody knows").issue()
+    """An unknown CA has signed it."""
+    return Authority.new("an unknown CA").issue()
 
 
 def mismatched(ca: Authority) -> Identity:

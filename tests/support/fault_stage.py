@@ -76,7 +76,7 @@ class Staged:
         self.pass_on(now)
 
     def pass_on(self, now: float) -> None:
-        """Take what is due, a piece at a time."""
+        """Take the pieces that are due, one at a time."""
         self.talk.tick(now)
         data, end = drained(self.talk.to_broker, now)
         self.sent += data

@@ -1,4 +1,4 @@
-"""A server that answers every frame with its correlation id, and a client that sees what a socket sees."""
+"""A server that sends every frame's correlation id back, and a client that sees what a socket sees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.support.socket_server import SocketServer, receive_frame
 
 
 class FrameServer(SocketServer):
-    """Answers all frames; `received` are the correlation ids that came, in order, -1 for the end of a connection."""
+    """Responds to all frames; `received` are the correlation ids that came, in order, -1 for the end of a
+    connection."""
 
     def __init__(self, port: int = 0, answer: Callable[[int], bytes] = response) -> None:
         self.received: list[int] = []

@@ -112,7 +112,7 @@ class GroupFaults:
 
     @contextlib.contextmanager
     def lagging(self, nodes: list[int]) -> Iterator[None]:
-        """Brokers whose metadata stay as they are now, and deny what is new."""
+        """Brokers whose metadata stay as they are now, and deny new topics."""
         for node in nodes:
             self._world.lag(node, denies=True)
         try:

@@ -29,7 +29,7 @@ class Program:
     def __init__(self, world: ClusterWorld, inputs: Inputs, name: str, consumer: Mapping[str, Any]) -> None:
         self.name = name
         self.is_held = False  # a fault holds its requests
-        self.is_over = False  # it leaves, or is dead: its errors are nobody's concern
+        self.is_over = False  # it leaves, or is dead: its errors do not count
         self.world, self.inputs = world, inputs
         self.stop = StopRequest()
         self.producer: Mapping[str, Any] = {}  # options of its producer, in transactions

@@ -35,7 +35,7 @@ class GroupStage:
     def join(self, kind: str, **config: Any) -> GroupClient:
         """A member that reads from now on. Options have underscores for dots."""
         options = {name.replace("_", "."): value for name, value in config.items()}
-        if kind == "kafwire":  # the others speak it without being told
+        if kind == "kafwire":  # the others speak it by default
             options.setdefault("group.protocol", "classic")
         where = self._bootstrap, self._topic, self._group, options
         member: GroupClient
@@ -62,7 +62,7 @@ class GroupStage:
         return Counter(seen for member in self.members for seen in member.look()[1])
 
     def describe(self) -> str:
-        """For a failure: who has what."""
+        """For a failure: the members' partitions."""
         looks = [(sorted(a), len(records), error) for a, records, error in (m.look() for m in self.members)]
         return f"members: {looks}"
 

@@ -73,7 +73,7 @@ class GroupWatch:
         self._overlapping: dict[tuple[str, Where], float] = {}
         self._follow_commits()
 
-    # --- who has what, as the coordinator says
+    # --- the assignment, by the coordinator
 
     @property
     def _group(self) -> Any:

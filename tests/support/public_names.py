@@ -43,7 +43,7 @@ RETURNED = (
 )
 # Public where they are described.
 ITERATED = {"__iter__", "__aiter__", "__await__"}
-# Names that the examples of those use who have a broker; see `tests/integration/test_doctests.py`.
+# Names in the examples for users who have a broker; see `tests/integration/test_doctests.py`.
 ON_BROKER = frozenset(
     {"bootstrap", "client", "cluster", "consumer", "producer", "proxy", "topic", "partition", "sasl_options"}
 )
@@ -59,7 +59,7 @@ class Documented:
 
     @property
     def function(self) -> Any:
-        """What is called: itself, a property's getter, or the function below a decorator."""
+        """The called function: itself, a property's getter, or the function below a decorator."""
         value = self.value.fget if isinstance(self.value, property) else self.value
         return getattr(value, "__func__", value)
 

@@ -69,7 +69,7 @@ def create(cluster: KafkaCluster, topic: str, partitions: int, *, settled: bool 
 
 
 def serves(consumer: Consumer, topic: str, partition: int) -> bool:
-    """Whether the broker answers for the partition."""
+    """True if the broker serves the partition."""
     try:
         consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
     except KafkaException:

@@ -1,4 +1,4 @@
-"""Where keys belong, computed slowly and obviously: the judge of what is computed fast."""
+"""The partitions of keys, computed slowly and obviously: the judge of the fast functions."""
 
 from __future__ import annotations
 

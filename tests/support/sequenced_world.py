@@ -133,13 +133,13 @@ class World:
         self.may_read = True
         self.is_readable = True
         self.searches = 0
-        self.codes: list[int] = []  # that the broker answered
+        self.codes: list[int] = []  # from the broker's responses
         self.taken: set[tuple[object, tuple[int, int] | None]] = (
             set()
-        )  # whom it took a batch of, and on which connection
+        )  # the producer of each accepted batch, and the connection
 
     def ask(self) -> bool:
-        """Have what is in doubt settled; False where nothing waits for that."""
+        """Settle the batches in doubt; False where no batch is."""
         doubts = self.sequencer.doubts
         producer_id = self.identity.producer_id
         if doubts:
@@ -208,7 +208,7 @@ class World:
         self.refuse(code)
 
     def die(self, processed: int) -> None:
-        """The connection dies; the broker got the first `processed` requests, and no answer came back."""
+        """The connection dies; the broker got the first `processed` requests, and no response came back."""
         lost = list(self.wire)
         self.wire.clear()
         for batch in lost[:processed]:

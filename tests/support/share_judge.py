@@ -1,8 +1,8 @@
-"""The judge of simulated share groups: pure. What is acquired is in sight, and what is accepted is done.
+"""The judge of simulated share groups: pure. Acquired records are in sight, and accepted records are done.
 
 every record is handed out in time, whatever a slow broker does
 a delivery that a record has spent was handed out, apart from those of members that left or died
-what is accepted and confirmed is never handed out again
+a record that is accepted and confirmed is never handed out again
 no program ends by an error
 """
 

@@ -97,7 +97,7 @@ class SharingMembers(BrokerDriver):
 
 
 def got(answer: Any) -> Got:
-    """What an answer gives, by partition; errors are in the place of records."""
+    """The records in a response, by partition; errors are in the place of records."""
     return {
         part.partition_index: [(part.error_code, -1, -1)]
         if part.error_code

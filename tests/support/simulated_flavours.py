@@ -1,4 +1,4 @@
-"""Both flavours in the simulated world, by one body: a test says what is asked, and which flavour it is asks and waits.
+"""Both flavours in the simulated world, by one body: a test makes the calls, and its flavour blocks or awaits.
 
     def test_a_topic_is_found(flavour: Flavour) -> None:
         flavour.world.create_topic("t")
@@ -6,7 +6,7 @@
         assert flavour.get(client.topic("t")).name == "t"
 
 The world's loop is the engine's and the user's. The blocking flavours run it while they wait for the engine, and only
-then: who reads with one has records fetched first (`Flavour.world.pass_time`).
+then: a test that reads with one has records fetched first (`Flavour.world.pass_time`).
 """
 
 from __future__ import annotations
@@ -119,12 +119,12 @@ class Flavour:
         return what.__exit__(*said) if self.blocks else self.get(what.__aexit__(*said))
 
     def drop(self) -> None:
-        """Have what was made, and nobody holds any more, dropped as the interpreter does it."""
+        """Have objects that were made, and have no reference any more, dropped as the interpreter does it."""
         self.made.clear()
         gc.collect()
 
     def end(self) -> None:
-        """Close what is open."""
+        """Close the open clients."""
         self.engine.forked = self.engine.ended = False
         for made in self.made:
             self.get(made.close())

@@ -1,4 +1,4 @@
-"""A TLS server of this machine that answers frames, and what can stand before it."""
+"""A TLS server of this machine that sends frames back, and servers that can stand before it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Talk = Callable[[ssl.SSLSocket], None]
 
 
 def answer_frames(connection: ssl.SSLSocket) -> None:
-    """Answer each frame by itself: the correlation id first."""
+    """Send each frame back by itself: the correlation id first."""
     while (frame := receive_frame(connection)) is not None:
         connection.sendall(struct.pack(">i", len(frame)) + frame)
 

@@ -65,7 +65,7 @@ def test_a_name_server_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no response within 0.2 s" in found.seen
 
 
-def test_nobody_listens() -> None:
+def test_no_server_listens() -> None:
     host, _, port = closed_port().rpartition(":")
     found = last(examine(host, int(port), 10.0))
     assert found.step == "connection"
@@ -106,7 +106,7 @@ def test_a_broker_that_may_only_be_read(monkeypatch: pytest.MonkeyPatch) -> None
     assert "kafka-acls.sh --add --operation Create --topic kafwire-doctor- --resource-pattern" in found.change
 
 
-def test_who_stops_looking_leaves_no_topic_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_examination_that_stops_early_leaves_no_topic_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """`kafwire doctor | head -6`, or Ctrl-C between two steps."""
     made: list[str] = []
     monkeypatch.setattr(Client, "create_topic", lambda _, name, **__: made.append(name))
@@ -148,7 +148,7 @@ def test_advertised_addresses_are_tried_one_by_one() -> None:
         assert "advertised.listeners" in finding.change
 
 
-def test_what_is_lacking_is_named_with_what_is_needed() -> None:
+def test_lacking_apis_are_named_with_the_needed_versions() -> None:
     offered = {key: (0, 99) for apis in NEEDED.values() for key, _ in apis.values()}
     assert lacking(offered) == []
     assert judge_versions(offered).ok
@@ -159,13 +159,13 @@ def test_what_is_lacking_is_named_with_what_is_needed() -> None:
     assert "transactions needs EndTxn" in found.seen
 
 
-def test_a_release_is_told_by_its_features() -> None:
+def test_a_release_is_recognised_by_its_features() -> None:
     assert release({1: (0, 1)}, {"metadata.version": 21}) == "Kafka 3.9 (1 APIs)"
     assert "newer than 4" in release({}, {"metadata.version": 99})
     assert "does not report" in release({}, {})
 
 
-def test_what_is_printed() -> None:
+def test_the_printed_lines() -> None:
     assert list(lines(Finding("name", True, "x is y"))) == ["ok     name        x is y"]
     assert list(lines(Finding("name", False, "x", "do z"))) == ["WRONG  name        x", "                   -> do z"]
 
@@ -207,7 +207,7 @@ def did(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return FakeClient.did
 
 
-def test_topics_are_created_as_told(did: list[Any]) -> None:
+def test_topics_are_created_with_the_given_options(did: list[Any]) -> None:
     run = CliRunner().invoke
     arguments = ["--partitions", "2", "--replication-factor", "3", "--config", "a.b=c=d", "--config", "e="]
     result = run(main, ["topics", "create", "t", "-b", "x", *arguments])

@@ -19,7 +19,7 @@ from tests.support import seeds
 
 
 class Dribble(io.BytesIO):
-    """Gives what it holds in portions of the sizes it is told."""
+    """Gives its data in portions of the given sizes."""
 
     def __init__(self, data: bytes, portions: Iterator[int]) -> None:
         super().__init__(data)

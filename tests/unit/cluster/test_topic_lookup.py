@@ -1,4 +1,5 @@
-"""Topics that brokers create on request: who asks for them, how long they are waited for, and what stays deleted."""
+"""Topics that brokers create on request: the clients that ask for them, how long they are waited for, and deleted ones
+that stay so."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def test_what_somebody_deletes_stays_deleted() -> None:
         assert asked_to_create(world) == [["kept"], ["gone"], ["another"]]
 
 
-def test_a_broker_that_creates_no_topics_is_told_from_one_that_is_slow() -> None:
+def test_a_broker_that_creates_no_topics_differs_from_a_slow_one() -> None:
     with World() as world:
         started = world.engine.now_ms()
         with pytest.raises(BrokerError) as caught:

@@ -3,8 +3,8 @@
     KAFWIRE_EXAMPLES=100 KAFWIRE_SEED=7 pytest tests/unit/consumer/test_fetcher_schedules.py
 
 Whatever happens, each partition's records come once and in order from the position that was last sought, and again from
-where its log was cut by an election; what is buffered stays within the budget; and once the trouble is over everything
-is read, soon, without asking without end.
+where its log was cut by an election; the buffered records stay within the budget; and once the trouble is over
+everything is read, soon, without asking without end.
 """
 
 from __future__ import annotations

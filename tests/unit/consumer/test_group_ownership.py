@@ -230,7 +230,7 @@ def test_a_stream_ends_when_its_consumer_is_closed(protocol: dict[str, Any]) -> 
         group.world.run(main())
 
 
-# --- what is lost while something is awaited
+# --- partitions that are lost during an await
 
 
 @asynccontextmanager
@@ -320,7 +320,7 @@ def test_a_member_that_leaves_while_metadata_are_looked_up_reads_nothing() -> No
         group.world.run(main())
 
 
-def test_what_is_assigned_again_while_it_is_owned_is_taken_once() -> None:
+def test_a_partition_assigned_again_while_it_is_owned_is_taken_once() -> None:
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
@@ -352,7 +352,7 @@ class Rebalances:
         self.log.append(("lost", sorted(number for _, number in partitions)))
 
 
-def test_what_is_lost_while_records_in_hand_are_waited_for_is_not_revoked() -> None:
+def test_a_partition_lost_while_records_in_hand_are_waited_for_is_not_revoked() -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -379,7 +379,7 @@ def test_what_is_lost_while_records_in_hand_are_waited_for_is_not_revoked() -> N
         group.world.run(main())
 
 
-def test_what_is_lost_while_its_handler_runs_is_not_committed_and_may_come_back() -> None:
+def test_a_partition_lost_while_its_handler_runs_is_not_committed_and_may_come_back() -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -402,7 +402,7 @@ def test_what_is_lost_while_its_handler_runs_is_not_committed_and_may_come_back(
         group.world.run(main())
 
 
-def test_what_is_lost_while_the_last_commit_is_under_way_stays_lost() -> None:
+def test_a_partition_lost_while_the_last_commit_is_under_way_stays_lost() -> None:
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:

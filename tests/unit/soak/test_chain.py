@@ -51,27 +51,27 @@ def swap(chance: random.Random, last: Topic) -> str:
 
 def invent(chance: random.Random, last: Topic) -> str:
     last[chance.randrange(3)].append(Row(encode(2, 0, 5), None, (), None))
-    return "1 of nobody, as p2 #5"
+    return "1 never sent, as p2 #5"
 
 
 def move(_chance: random.Random, last: Topic) -> str:
     last[1].append(last[0].pop())
-    return "partition 1: 1 of nobody"
+    return "partition 1: 1 never sent"
 
 
 def change_a_key(_chance: random.Random, last: Topic) -> str:
     last[0][2] = last[0][2]._replace(key=None)
-    return "1 lost, as p1 #2; partition 0: 1 of nobody, as p1 #2"
+    return "1 lost, as p1 #2; partition 0: 1 never sent, as p1 #2"
 
 
 def change_a_time(_chance: random.Random, last: Topic) -> str:
     last[0][2] = last[0][2]._replace(timestamp_ms=7)
-    return "1 of nobody, as p1 #2"
+    return "1 never sent, as p1 #2"
 
 
 def drop_the_headers(_chance: random.Random, last: Topic) -> str:
     last[0][2] = last[0][2]._replace(headers=())
-    return "1 of nobody, as p1 #2"
+    return "1 never sent, as p1 #2"
 
 
 def test_what_has_come_through_is_right() -> None:

@@ -61,7 +61,7 @@ def test_a_sink_that_has_each_input_once() -> None:
     [
         ([b"0/0"], "1 lost, as 0/1"),
         ([b"0/0", b"0/1", b"0/1"], "1 twice, as 0/1"),
-        ([b"0/0", b"0/1", b"0/2"], "1 of nobody, as 0/2"),
+        ([b"0/0", b"0/1", b"0/2"], "1 never sent, as 0/2"),
     ],
 )
 def test_each_mistake_of_a_sink_is_found(outputs: list[bytes], finding: str) -> None:

@@ -94,7 +94,7 @@ def have_a_record_twice(case: Case) -> str:
 
 def have_a_record_of_nobody(case: Case) -> str:
     case[1][T0].append((99, b"who"))
-    return "1 sent by nobody, as b'who'"
+    return "1 never sent, as b'who'"
 
 
 def have_what_failed(case: Case) -> str:
@@ -161,7 +161,7 @@ def test_what_was_lost_and_is_there_is_no_loss() -> None:
     assert "1 lost by the log, and in it" in violation
 
 
-@pytest.mark.parametrize(("case", "says"), [(cut, "was not told that b'v015' is gone"), (begins, "4 passed over")])
+@pytest.mark.parametrize(("case", "says"), [(cut, "got no error that b'v015' is gone"), (begins, "4 passed over")])
 def test_a_reader_that_is_not_told_is_a_violation(case: Callable[[], Case], says: str) -> None:
     planted = case()
     events = planted[0].readings[T0][0].events
