@@ -84,7 +84,7 @@ class Reading:
         assert self.line.queue.queued_bytes() == 0
 
 
-def test_what_is_decoded_ahead_is_handed_out_in_its_order(line: Line) -> None:
+def test_batches_decoded_ahead_are_handed_out_in_order(line: Line) -> None:
     Reading(line).take_all()
 
 
@@ -115,7 +115,7 @@ def test_a_seek_drops_what_was_decoded_ahead(line: Line) -> None:
     reading.take_all()
 
 
-def test_a_seek_back_to_the_same_offset_decodes_anew(line: Line) -> None:
+def test_a_seek_back_to_the_same_offset_decodes_again(line: Line) -> None:
     reading = Reading(line)
     generation = line.queue.reset(0, reading.next)
     blob = batch(reading.next, b"other")

@@ -456,7 +456,7 @@ class Index:
         return 2
 
 
-def test_a_function_may_answer_any_whole_number(make_store: Any) -> None:
+def test_a_function_may_return_any_whole_number(make_store: Any) -> None:
     store = make_store(3, partitioner=lambda *_: Index())
     assert send(store, [None], how="send") == [2]
 
@@ -465,7 +465,7 @@ NONSENSE = [-1, 3, 2**40, None, "1", 1.0, True, [0]]
 
 
 @pytest.mark.parametrize("answer", NONSENSE, ids=repr)
-def test_an_answer_that_is_no_partition_loses_nothing(make_store: Any, answer: Any) -> None:
+def test_a_result_that_is_no_partition_loses_nothing(make_store: Any, answer: Any) -> None:
     def choose(topic: str, key: bytes | None, partitions: int, available: tuple[int, ...]) -> Any:
         return answer if key == b"bad" else 0
 

@@ -215,7 +215,7 @@ def test_one_record_awaited_says_what_became_of_it(store: Store) -> None:
     asyncio.run(scenario())
 
 
-def test_who_is_cancelled_stops_waiting_and_the_record_goes_on(store: Store) -> None:
+def test_a_cancelled_task_stops_waiting_and_the_record_goes_on(store: Store) -> None:
     async def scenario() -> None:
         producer = parts_of(AsyncProducer, store)
         delivery = await producer.send("t", b"v", partition=0)

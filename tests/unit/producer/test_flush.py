@@ -1,4 +1,4 @@
-"""`producer.flush`: waits end, and say what is left."""
+"""`producer.flush`: waits end, and name the records that are left."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.support.simulated_producer import Work, log_of, numbers, started, val
 
 
 def store_and_drop(world: World) -> Any:
-    """A handler that stores what comes, and whose answers are lost."""
+    """A handler that stores the records, and whose responses are lost."""
 
     def handler(call: Call) -> Any:
         world._on_Produce(call)
@@ -27,7 +27,7 @@ def store_and_drop(world: World) -> Any:
 
 
 def send_unanswered(world: World, work: Work, count: int, *, partition: int = 0) -> list[Any]:
-    """So many batches of their own, stored without an answer."""
+    """So many batches of their own, stored without a response."""
     world.on("Produce", store_and_drop(world))
     deliveries = [work.send("t", value, partition=partition) for value in values(count, size=60)]
     world.pass_time(0.1)
@@ -131,7 +131,7 @@ def with_append_time(batch: bytes, time_ms: int) -> bytes:
     return batch[:17] + crc32c_of(covered).to_bytes(4, "big") + covered
 
 
-def test_without_permission_to_read_what_is_out_of_order_is_in_doubt_and_not_sent_again() -> None:
+def test_without_permission_to_read_a_batch_out_of_order_is_in_doubt_and_not_sent_again() -> None:
     with World() as world:
         work = started(world)
         world.unreadable.add("t")
@@ -172,7 +172,7 @@ def test_what_cannot_be_read_any_more(how: str, kept: int) -> None:
         assert len(numbers(world)) == 1 + 2 + (2 if kept else 0) + 1
 
 
-def test_a_search_waits_for_what_is_not_replicated_yet() -> None:
+def test_a_search_waits_for_unreplicated_records() -> None:
     with World() as world:
         work = started(world)
         log = log_of(world)
@@ -278,7 +278,7 @@ def test_a_broker_that_does_not_know_the_question_is_not_asked() -> None:
         assert not world.made("DescribeProducers")
 
 
-def test_errors_of_a_leader_that_moves_are_no_answer() -> None:
+def test_errors_of_a_leader_that_moves_decide_nothing() -> None:
     with World() as world:
         work = started(world)
         deliveries = send_unanswered(world, work, 3)
@@ -299,7 +299,7 @@ def test_errors_of_a_leader_that_moves_are_no_answer() -> None:
         assert log_of(world).values() == [b"first", *values(3, size=60)]
 
 
-def test_a_leader_that_leaves_a_partition_out_of_its_answer_is_not_asked_without_pause() -> None:
+def test_a_leader_that_leaves_a_partition_out_of_its_response_is_not_asked_without_pause() -> None:
     with World() as world:
         work = started(world)
         world.on("DescribeProducers", lambda _: protocol.DescribeProducersResponse())

@@ -1,4 +1,4 @@
-"""What a producer counts, and who is told: `producer.metrics` behind the sender, in a simulated world."""
+"""The counters of a producer, and its hook: `producer.metrics` behind the sender, in a simulated world."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_what_waits_and_is_in_flight() -> None:
         assert told(work)["producer"]["records_delivered"] == 1
 
 
-def test_a_hook_is_told_until_the_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hook_is_called_until_the_end(caplog: pytest.LogCaptureFixture) -> None:
     reports: list[Any] = []
 
     def hook(found: Any) -> None:

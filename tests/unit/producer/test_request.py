@@ -1,4 +1,4 @@
-"""`single_frame` against `produce_request` and the declared message; `plain_answer` against the declared answer."""
+"""`single_frame` against `produce_request` and the declared message; `plain_answer` against the declared response."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_declared_request_says_the_same(version: int, queue: PartitionQueue)
 
 
 def answer_of(version: int, queue: PartitionQueue, correlation_id: int, numbers: tuple[int, int, int]) -> bytes:
-    """A broker's answer without an error."""
+    """A broker's response without an error."""
     base_offset, log_append_time_ms, log_start_offset = numbers
     part = ProduceResponse.PartitionProduceResponse(
         index=queue.partition,
@@ -119,7 +119,7 @@ def answer_of(version: int, queue: PartitionQueue, correlation_id: int, numbers:
     "queue", [PartitionQueue(*place) for place in QUEUES], ids=lambda queue: f"{len(queue.topic)}-{queue.partition}"
 )
 @pytest.mark.parametrize("version", PLAIN_VERSIONS)
-def test_a_plain_answer_is_the_declared_one_but_for_three_numbers(version: int, queue: PartitionQueue) -> None:
+def test_a_plain_response_is_the_declared_one_but_for_three_numbers(version: int, queue: PartitionQueue) -> None:
     plain, at = plain_answer(version, queue, TOPIC_ID)
     for numbers in [(0, -1, 0), (1, 2, 3), (2**63 - 1, 2**63 - 1, 2**63 - 1), (0x0102030405060708, -1, -1)]:
         answer = answer_of(version, queue, 0x01020304, numbers)
@@ -139,7 +139,7 @@ def test_a_plain_answer_is_the_declared_one_but_for_three_numbers(version: int, 
 
 
 @pytest.mark.parametrize("version", PLAIN_VERSIONS)
-def test_an_answer_with_anything_else_to_say_is_not_plain(version: int) -> None:
+def test_a_response_with_another_field_set_is_not_plain(version: int) -> None:
     """Each differs in size, or outside of the numbers."""
     queue = PartitionQueue("t", 1)
     plain, at = plain_answer(version, queue, TOPIC_ID)

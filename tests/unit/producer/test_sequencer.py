@@ -112,8 +112,8 @@ def test_a_used_number_that_was_given_up_moves_the_partition_to_the_next_epoch()
     assert world.failed == [0]
 
 
-def test_a_batch_whose_answer_was_lost_is_not_forgotten_by_the_broker_while_it_is_retried() -> None:
-    """Stored, answer lost; then refused again and again by a broker that takes what comes after it."""
+def test_a_batch_whose_response_was_lost_is_not_forgotten_by_the_broker_while_it_is_retried() -> None:
+    """Stored, response lost; then refused again and again by a broker that takes the batches after it."""
     world = World(batches(*[1] * 13))
     world.send()
     world.answer()
@@ -132,7 +132,7 @@ def test_a_batch_whose_answer_was_lost_is_not_forgotten_by_the_broker_while_it_i
 
 
 def test_the_parts_of_a_batch_that_is_too_large_share_its_numbers() -> None:
-    """So what is in flight behind it follows them, and no epoch is used up."""
+    """So the batches in flight behind it follow them, and no epoch is used up."""
     world = World(batches(1, 4, 2, 2))
     world.send()
     world.answer()
@@ -169,7 +169,7 @@ def test_parts_are_counted_where_the_broker_counts_batches() -> None:
 
 @pytest.mark.parametrize("may_read", [True, False])
 def test_parts_of_what_may_be_in_the_log_are_not_stored_beside_it(*, may_read: bool) -> None:
-    """Stored, the answer lost; then the topic's limit was lowered, and the broker looks at that first."""
+    """Stored, the response lost; then the topic's limit was lowered, and the broker looks at that first."""
     world = World(batches(1, 4, 1))
     world.may_read = may_read
     world.send()
@@ -185,7 +185,7 @@ def test_parts_of_what_may_be_in_the_log_are_not_stored_beside_it(*, may_read: b
 
 @pytest.mark.parametrize("may_read", [True, False])
 def test_parts_in_doubt_come_to_an_end_where_a_number_before_them_is_lost(*, may_read: bool) -> None:
-    """What is out of order under the old epoch stays so: there, nothing fills the gap any more."""
+    """A batch out of order under the old epoch stays so: there, nothing fills the gap any more."""
     world = World(batches(1, 2, 4, 1))
     world.may_read = may_read
     world.send()
@@ -211,7 +211,7 @@ def test_a_refused_record_is_taken_out_and_its_neighbours_go_on() -> None:
     assert world.identity == Identity(7, 1)
 
 
-def test_what_follows_a_refused_record_is_numbered_anew_before_it_is_sent() -> None:
+def test_batches_after_a_refused_record_are_renumbered_before_they_are_sent() -> None:
     """Its number is one that nothing leads up to any more: a broker would only call it out of order."""
     world = World(batches(1, 4, 2), limit=1)
     world.broker.invalid = {2}
@@ -276,7 +276,7 @@ def test_a_broker_that_remembers_is_asked_and_the_log_is_not_searched() -> None:
 
 
 def test_a_broker_that_has_lost_records_says_so_without_a_search() -> None:
-    """Its last sequence lies before what is in doubt: that is not there."""
+    """Its last sequence lies before the batches in doubt: they are not there."""
     world = answers_lost(stored=3)
     for _ in range(3):
         world.broker.lose_last()
@@ -289,7 +289,8 @@ def test_a_broker_that_has_lost_records_says_so_without_a_search() -> None:
 
 @pytest.mark.parametrize("permitted", [True, False])
 def test_what_cannot_be_searched_for_is_in_doubt_and_not_sent_again(*, permitted: bool) -> None:
-    """The first is called out of order by a broker that has it; that its number was taken says so, if that is told."""
+    """The first is called out of order by a broker that has it; that its number was taken says so, if the broker
+    reports it."""
     world = answers_lost(stored=3)
     world.broker.forget(1)
     world.may_read, world.is_readable = permitted, False
@@ -308,7 +309,7 @@ def test_what_a_producer_that_was_forgotten_has_stored_is_not_sent_again_where_t
     assert world.in_doubt == [1, 2, 3, 4, 5]
 
 
-def test_a_transaction_fails_only_by_what_is_not_in_the_log() -> None:
+def test_a_transaction_fails_only_by_batches_that_are_not_in_the_log() -> None:
     world = answers_lost(stored=2, may_move=False)
     world.broker.forget(1)
     world.finish()
@@ -373,7 +374,7 @@ def test_a_producer_whose_epoch_or_id_is_refused_takes_a_new_id(code: int, *, lo
         (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, True),
     ],
 )
-def test_what_is_given_up_is_in_doubt_unless_every_attempt_was_refused(code: int, *, doubt: bool) -> None:
+def test_an_expired_batch_is_in_doubt_unless_every_attempt_was_refused(code: int, *, doubt: bool) -> None:
     world = World(batches(1, 1))
     for _ in range(3):
         world.send()
@@ -411,7 +412,7 @@ def test_under_a_new_identity_one_batch_goes_alone(*, other_id: bool) -> None:
 
 
 def test_an_epoch_is_wanted_once_nothing_of_the_one_before_is_open() -> None:
-    """What is in flight, or may be in the log, is settled under the identity that it was sent with."""
+    """A batch in flight, or perhaps in the log, is settled under the identity that it was sent with."""
     world = World(batches(*[1] * 5))
     world.send()
     world.answer()
@@ -432,7 +433,7 @@ def test_an_epoch_is_wanted_once_nothing_of_the_one_before_is_open() -> None:
     assert world.broker.log == [0, 2, 3, 4]
 
 
-def test_a_log_made_anew_gets_one_batch_first() -> None:
+def test_a_recreated_log_gets_one_batch_first() -> None:
     world = World(batches(1, 1, 1))
     world.send()
     world.answer()

@@ -102,7 +102,7 @@ PAIRS = [
 
 @pytest.mark.parametrize("make", [smallest, dear])
 @pytest.mark.parametrize(("cls", "version"), PAIRS)
-def test_what_is_paid_covers_what_is_taken(cls: type[Message], version: int, make: Element) -> None:
+def test_the_charged_memory_covers_the_taken_memory(cls: type[Message], version: int, make: Element) -> None:
     """The memory that objects really take is never above the smallest allowance under which they are made."""
     for name, body in crowded(cls, version, 3000, make):
         cls.decode(body, version)  # compiles the version

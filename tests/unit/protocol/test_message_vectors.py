@@ -76,7 +76,7 @@ def test_malformed(vector: dict[str, Any]) -> None:
         message = cls.decode(data, vector["version"])
         assert message.unknown_tagged_fields
         assert message.encode(vector["version"]) == data
-    else:  # where peers differ, we are with those who reject
+    else:  # where peers differ, kafwire rejects
         assert outcome in {"error", "either"}
         with pytest.raises(ProtocolError) as caught:
             cls.decode(data, vector["version"])

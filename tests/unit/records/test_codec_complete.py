@@ -121,7 +121,7 @@ def test_relative_offsets_count_back_from_the_wrapper_s() -> None:
     assert (found.base_offset, found.last_offset) == (1003, 1009)
 
 
-def test_as_a_producer_sends_it_offsets_are_what_is_inside() -> None:
+def test_as_a_producer_sends_it_offsets_are_those_inside() -> None:
     rows = [Old(0, None, b"1"), Old(1, None, b"2")]
     assert [row[0] for row in seen(message_set(1, "lz4", rows, as_sent=True))] == [0, 1]
 
@@ -171,7 +171,7 @@ def with_crc(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_malformed_messages_inside_a_message_are_told_apart(magic: int) -> None:
+def test_malformed_messages_inside_a_message_have_different_errors(magic: int) -> None:
     good = old_message(magic, Old(0, b"k", b"v"))
     lengths = len(good) - 10  # of the key
     for inner, what in [

@@ -1,4 +1,4 @@
-"""Bytes that lie: whatever they are, the decoder answers with records or with a ProtocolError, in bounded memory."""
+"""Bytes that lie: whatever they are, the decoder returns records or raises a ProtocolError, in bounded memory."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_every_source_of_every_codec_reads_what_others_make(bound: str) -> None:
             assert decompress(bound, packed + packed) == data + data  # frames and members follow one another
 
 
-def test_every_source_of_every_codec_refuses_what_is_damaged(bound: str) -> None:
+def test_every_source_of_every_codec_refuses_damaged_bytes(bound: str) -> None:
     data = b"".join(b"key-%d:%d;" % (i % 97, i * i) for i in range(3_000))
     packed = compress(bound, data)
     for cut in (1, 5, len(packed) // 2, len(packed) - 1):

@@ -51,7 +51,7 @@ def test_it_is_one_gib_unless_set() -> None:
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_what_is_larger_than_all_of_it_is_refused(codec: str) -> None:
+def test_data_larger_than_the_budget_is_refused(codec: str) -> None:
     set_budget(40 * MIB)
     with pytest.raises(ProtocolError, match="this process's budget for decompression, 41943040 bytes"):
         decompress(codec, PACKED[codec])
@@ -94,7 +94,7 @@ def test_everything_is_given_back_after_an_error_too() -> None:
 
 @pytest.mark.parametrize("data", [large_record("lz4", "value", 60 * MIB), large_record("zstd", "key", 60 * MIB)])
 def test_sound_batches_wait_for_one_another_and_never_fail(data: bytes) -> None:
-    """Room for one and a half: whoever comes too late gives up its part, waits, and decodes after the others."""
+    """Room for one and a half: a thread that comes too late gives up its part, waits, and decodes after the others."""
     set_budget(100 * MIB)
     threads, lengths, most = 6, [], [0]
     done = threading.Event()

@@ -29,7 +29,7 @@ def one(data: bytes) -> RecordBatch:
     return batch
 
 
-def test_a_record_batch_tells_what_is_on_the_wire() -> None:
+def test_a_record_batch_has_the_fields_of_its_header() -> None:
     batch = one(
         encode_batch(
             ROWS,
@@ -202,7 +202,7 @@ def test_exported_columns_live_as_long_as_somebody_holds_them() -> None:
         ([(None, b"", 1 << 63)], "does not fit"),
     ],
 )
-def test_what_is_no_record_is_named(records: list[Any], why: str) -> None:
+def test_a_value_that_is_no_record_is_named(records: list[Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         encode_batch(records)
 

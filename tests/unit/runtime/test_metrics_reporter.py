@@ -83,7 +83,7 @@ def test_a_busy_hook_is_passed_over_and_never_queued(engine: NativeEngine, block
     engine.start(reporter.stop)
 
 
-def test_a_reporter_keeps_nobody_alive(engine: NativeEngine) -> None:
+def test_a_reporter_keeps_no_subject_alive(engine: NativeEngine) -> None:
     subject = Subject()
     gone = weakref.ref(subject)
     engine.start(Reporter(engine, lambda _: None, 1).start, subject.metrics)
@@ -152,7 +152,7 @@ def test_what_a_dropped_producer_was_given_is_sent() -> None:
         assert all(connection.closed for connection in world.connections)
 
 
-def test_what_a_dropped_producer_could_not_send_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_undelivered_records_of_a_dropped_producer_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", delivery_timeout_ms=40_000)

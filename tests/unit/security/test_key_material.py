@@ -1,5 +1,5 @@
-"""`security.key_material`: what is read of the files and texts that options name, and what is said of those that are
-wrong, in the native I/O thread's TLS and in Python's.
+"""`security.key_material`: the keys and certificates in files and texts that options name, and the errors of wrong
+ones, in the native I/O thread's TLS and in Python's.
 """
 
 from __future__ import annotations
@@ -325,8 +325,8 @@ def test_a_java_keystore(java_keystore: Path, option: str) -> None:
     assert "\nkeytool -importkeystore -srckeystore " in said
 
 
-def test_a_java_keystore_is_converted_by_the_command_that_is_told(java_keystore: Path) -> None:
-    """As it is told, but for the passwords that it would ask for."""
+def test_a_java_keystore_is_converted_by_the_command_in_the_error(java_keystore: Path) -> None:
+    """As printed, but for the passwords that it would ask for."""
     command = shlex.split(refusal(load, ssl_keystore_location=java_keystore).split("\n")[1])
     keytool(*command[1:], "-srcstorepass", PASSWORD, "-deststorepass", PASSWORD)
     found = load(ssl_keystore_location=java_keystore.with_suffix(".p12"), ssl_keystore_password=PASSWORD)

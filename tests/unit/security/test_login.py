@@ -1,4 +1,4 @@
-"""From a client's options to exchanges, for all mechanisms: what is shared, missing, and not imported."""
+"""From a client's options to exchanges, for all mechanisms: shared state, missing options, and avoided imports."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ print(found)
     assert ran.stdout.strip() == str([before] * 4), ran.stderr
 
 
-def test_a_provider_that_hangs_is_told_in_time() -> None:
+def test_a_provider_that_hangs_is_an_error_in_time() -> None:
     gate = threading.Event()
     made = Login(
         Options(sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_token_provider=lambda: gate.wait(30)), timeout_s=0.05

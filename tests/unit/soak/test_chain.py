@@ -84,7 +84,7 @@ def test_what_has_come_through_is_right() -> None:
 
 
 @pytest.mark.parametrize("mistake", [lose, repeat, swap, invent, move, change_a_key, change_a_time, drop_the_headers])
-def test_a_mistake_is_told(mistake: Callable[[random.Random, Topic], str]) -> None:
+def test_a_mistake_is_reported(mistake: Callable[[random.Random, Topic], str]) -> None:
     chance = random.Random(2)
     for _ in range(20):
         first = made(chance)

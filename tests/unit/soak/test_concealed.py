@@ -19,7 +19,7 @@ def write(folder: Path, *entries: bytes, base: int = 0) -> None:
 
 
 def test_a_leaders_index_conceals_nothing(tmp_path: Path) -> None:
-    """What a leader appends it appends marker by marker: what is still open then began before all that ends later."""
+    """A leader appends marker by marker: a transaction that is still open then began before all that end later."""
     write(tmp_path / "t-0", entry(0, 4, 2), entry(2, 6, 7), entry(8, 9, 10))
     assert concealed([tmp_path]) == {}
 

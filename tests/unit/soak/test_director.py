@@ -16,7 +16,7 @@ from tests.soak.script import Episode, Strike, episodes
 
 
 class Proxy:
-    """Notes what it is told, and when."""
+    """Notes its calls, and when."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -28,7 +28,7 @@ def test_a_group_that_did_everything_right() -> None:
     assert progress.commits == {"ok": 1}
 
 
-def test_what_is_processed_again_is_counted_and_no_mistake() -> None:
+def test_records_processed_again_are_counted_and_no_mistake() -> None:
     progress = progress_of([*LINES, "R 40 0 2 8"])
     assert findings(progress, ENDS, COMMITS) == []
     assert progress.repeated == 6

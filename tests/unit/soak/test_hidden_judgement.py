@@ -1,4 +1,5 @@
-"""`soak.hidden_judgement`: plans by seed, what members had reported as committed, and what is wrong with a sink."""
+"""`soak.hidden_judgement`: plans by seed, the inputs that members had reported as committed, and the faults of a
+sink."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def values(inputs: Iterable[Input]) -> list[bytes]:
 def verdict_of(
     told: set[Input], offsets: dict[int, int], *, committed: Iterable[Input] = (), uncommitted: Iterable[Input] = ()
 ) -> Verdict:
-    """The verdict if readers see everything but what is named for their level."""
+    """The verdict if readers see everything but the inputs named for their level."""
     missing = {"read_committed": set(committed), "read_uncommitted": set(uncommitted)}
     seen = {(client, level): values(one for one in ALL if one not in missing[level]) for client, level in READERS}
     return judge(ENDS, told, offsets, seen)
