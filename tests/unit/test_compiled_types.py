@@ -1,4 +1,4 @@
-"""Extension types used as nobody means to: without `__init__`, twice, in a fork, over bytes that change."""
+"""Extension types in unintended use: without `__init__`, twice, in a fork, over bytes that change."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ for use in [repr, str, len, list, bool, memoryview, next] + [
 
 
 @pytest.mark.parametrize("cls", extension_types(), ids=lambda cls: f"{cls.__module__}.{cls.__name__}")
-def test_an_object_without_init_is_not_made_or_harms_nobody(cls: type) -> None:
+def test_an_object_without_init_is_not_made_or_does_no_harm(cls: type) -> None:
     command = [sys.executable, "-c", USES, cls.__module__, cls.__name__]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -156,7 +156,7 @@ def test_a_delivery_does_not_wait_in_a_fork() -> None:
     assert in_a_fork(lambda: refused(pending.exception)) == 0
     assert in_a_fork(lambda: refused(rows.result)) == 0
     store.deliver()
-    assert in_a_fork(lambda: pending.result().offset == 0) == 0, "what is known is known in a fork too"
+    assert in_a_fork(lambda: pending.result().offset == 0) == 0, "a known outcome is known in a fork too"
 
 
 def test_a_layout_that_another_thread_uses_serves_a_fork() -> None:
@@ -235,7 +235,7 @@ def test_a_batch_is_cut_while_decompression_has_no_room() -> None:
 FREE_THREADED = "import sys; sys.abiflags = 't'; sys._is_gil_enabled = lambda: False; import kafwire; print('imported')"
 
 
-def test_a_free_threaded_build_is_told_that_the_gil_comes_on() -> None:
+def test_a_free_threaded_build_warns_that_the_gil_comes_on() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
     command = [sys.executable, "-c", FREE_THREADED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environment)

@@ -24,7 +24,7 @@ REFERENCE = re.compile(r"as `(\w+\.\w+)` does")
 ASKS = re.compile(r"\b(?:_engine\.run|_run|on_engine)\(")
 # Of a class that users do not make.
 MADE = re.compile(r"\bmakes it\b")
-# What is asked at the end of a client's life is told by the log, and by nobody in particular.
+# The log reports errors at the end of a client's life.
 SILENT = ("close", "__aexit__")
 # Written by scripts/option_types.py, whose names and types are all there is; `kafwire.config` describes each.
 GENERATED = tuple(f"kafwire.{kind}Options" for kind in ("Client", "Consumer", "Producer", "Scan", "ShareConsumer"))
@@ -61,7 +61,7 @@ def sections(doc: str) -> dict[str, str]:
 
 
 def named(reference: re.Match[str]) -> Documented:
-    """What is referred to."""
+    """The object that a reference names."""
     return DOCUMENTED.get(f"kafwire.{reference[1]}") or DOCUMENTED[f"kafwire.testing.{reference[1]}"]
 
 

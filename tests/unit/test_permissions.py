@@ -19,7 +19,7 @@ def test_all_refusals_are_known() -> None:
     assert {code for code in ErrorCode if code.name.endswith("AUTHORIZATION_FAILED")} == REFUSALS
 
 
-def test_what_is_not_known() -> None:
+def test_unknown_operations() -> None:
     assert needed(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED) is None
     assert needed("Produce", ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED) is None
     assert needed("Produce", ErrorCode.NONE) is None

@@ -50,7 +50,7 @@ def test_slices_are_read_once_and_in_order_under_stress(tmp_path: Path, sanitize
 
 
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
-def test_answers_that_the_io_thread_queues_come_once_under_stress(tmp_path: Path, sanitizer: str) -> None:
+def test_responses_that_the_io_thread_queues_come_once_under_stress(tmp_path: Path, sanitizer: str) -> None:
     printed = run(build(tmp_path, "fast_path_stress", sanitizer), seeds.examples(20))
     numbers = re.fullmatch(r"ok: (\d+) fed, (\d+) left, (\d+) told, (\d+) seeks, (\d+) read\n", printed)
     assert numbers, printed
@@ -58,7 +58,7 @@ def test_answers_that_the_io_thread_queues_come_once_under_stress(tmp_path: Path
 
 
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
-def test_direct_send_answers_reach_who_waits_for_them_under_stress(tmp_path: Path, sanitizer: str) -> None:
+def test_direct_send_responses_reach_their_waiting_threads_under_stress(tmp_path: Path, sanitizer: str) -> None:
     printed = run(build(tmp_path, "response_waiters_stress", sanitizer), seeds.examples(4))
     names = "answered", "called off", "left", "completed", "refused"
     numbers = re.fullmatch("ok: " + ", ".join(rf"(\d+) {name}" for name in names) + "\n", printed)

@@ -45,7 +45,7 @@ def test_markers_are_held_from_a_transactions_coordinator_before_the_commit() ->
     assert {lane.stage for each in held for lane in each.lanes} == {"offsets"}
 
 
-def test_what_is_reported_as_committed_is_what_a_commit_ended() -> None:
+def test_only_inputs_of_ended_commits_are_reported() -> None:
     lines = """\
 A 1 5 0,1
 R 2 0 0 2

@@ -80,7 +80,7 @@ def test_an_error_that_cannot_be_pickled_whole_keeps_what_can() -> None:
 
 def test_an_error_of_a_class_within_a_function_is_matched_by_its_bases_and_its_name() -> None:
     class LocalError(BusyError):
-        """Nobody finds it by its name."""
+        """A class that no import finds by its name."""
 
     found = carried(LocalError(503, "busy"))
     assert isinstance(found, BusyError)

@@ -75,7 +75,7 @@ class Schedule:
                 self.problems.append(f"{member.name} ended: {error!r}")
 
     async def lose_sessions(self) -> None:
-        """Nobody is reached for longer than a session."""
+        """No member reaches a broker for longer than a session."""
         self.group.cut(is_cut=True)
         await asyncio.sleep(50.0)
         self.group.cut(is_cut=False)

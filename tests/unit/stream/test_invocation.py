@@ -164,7 +164,7 @@ def test_processes_end_with_that_of_the_stream() -> None:
     assert program.stdout.readline() == "hanging\n"
     program.kill()
     said, _ = program.communicate(timeout=PATIENCE_S)
-    assert not said, "whoever could write to it has ended"
+    assert not said, "each process that could write to it has ended"
 
 
 def test_other_processes() -> None:

@@ -338,7 +338,7 @@ def test_a_commit_that_is_asked_for_again_names_the_same_member_and_offsets() ->
         """Its first commit has no outcome in time."""
 
         async def commit(self, offsets: Any, group: ConsumerGroupMetadata) -> None:
-            """Time out, or look who it is."""
+            """Time out, or check the member."""
             asked.append((dict(offsets), group))
             if len(asked) == 1:
                 source.lose("orders")

@@ -26,7 +26,7 @@ async def second(record: Record) -> int:
     return number(record)
 
 
-def test_a_stop_finishes_what_is_in_flight_commits_and_leaves() -> None:
+def test_a_stop_finishes_records_in_flight_commits_and_leaves() -> None:
     source, sink = MemorySource({"orders": numbered(10)}, batch_records=4, ends=False), MemorySink()
 
     async def beside(stop: StopRequest) -> None:

@@ -312,7 +312,7 @@ def test_a_transaction_is_due_by_time() -> None:
     assert seen == [(0, {}), (5, {ORDERS: 5})]
 
 
-def test_a_stop_commits_what_is_finished() -> None:
+def test_a_stop_commits_finished_records() -> None:
     source = MemorySource({"orders": numbered(30)}, ends=False)
     sink = MemorySink(source)
 

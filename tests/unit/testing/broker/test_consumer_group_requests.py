@@ -100,7 +100,7 @@ def test_a_group_is_described(version: int) -> None:
     assert other.assignment.topic_partitions == []
 
 
-def test_who_may_not_know_of_a_topic_is_not_told_of_members() -> None:
+def test_members_are_hidden_without_permission_for_their_topics() -> None:
     group = ConsumerMembers()
     group.joined("a")
     group.state.authorizer.is_enabled = True
@@ -191,7 +191,7 @@ def commit(group: ConsumerMembers, member_id: str, epoch: int, *indexes: int, ve
     return [each.error_code for each in group.driver.ask(request, version).topics[0].partitions]
 
 
-def test_who_may_commit() -> None:
+def test_permitted_commits() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a")
     assert commit(group, "a", first.epoch, 0) == [0]
@@ -200,7 +200,7 @@ def test_who_may_commit() -> None:
     assert commit(group, "", -1, 0) == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert commit(group, "a", first.epoch, 0, version=8) == [ErrorCode.UNSUPPORTED_VERSION]
     first.leave()
-    assert commit(group, "", -1, 0) == [0], "nobody minds"
+    assert commit(group, "", -1, 0) == [0], "the group is empty"
 
 
 def test_an_earlier_epoch_is_good_for_partitions_that_the_member_has_kept() -> None:
@@ -216,7 +216,7 @@ def test_an_earlier_epoch_is_good_for_partitions_that_the_member_has_kept() -> N
     assert commit(group, "a", first.epoch, given[0]) == [0], "its own epoch is good for all"
 
 
-def test_who_may_ask_for_offsets() -> None:
+def test_permitted_offset_fetches() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a")
 

@@ -1,4 +1,4 @@
-"""The log of requests: what is kept of each, and how much."""
+"""The log of requests: the fields of each, and how many are kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def metadata(*topics: str) -> protocol.MetadataRequest:
     return asked(topics=[asked.MetadataRequestTopic(name=topic) for topic in topics])
 
 
-def test_what_is_kept_of_a_request() -> None:
+def test_the_kept_fields_of_a_request() -> None:
     driver = BrokerDriver(ClusterState((1, 2)))
     driver.state.topics.create("flights")
     driver.pass_ms(1500)

@@ -41,7 +41,7 @@ def test_a_connection_is_known_by_its_port(echo: str) -> None:
     assert pid_of(int(echo.rpartition(":")[2]), []) is None
 
 
-def test_another_process_is_told_apart(echo: str) -> None:
+def test_another_process_is_distinguished(echo: str) -> None:
     program = f"""
 import socket
 client = socket.create_connection({("127.0.0.1", int(echo.rpartition(":")[2]))!r})

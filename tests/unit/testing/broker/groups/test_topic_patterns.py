@@ -92,7 +92,7 @@ def test_a_topic_that_goes() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "*", "["])
-def test_what_is_no_pattern(pattern: str) -> None:
+def test_a_text_that_is_no_pattern(pattern: str) -> None:
     group = ConsumerMembers()
     answer = group.reader("a").enter(None, subscribed_topic_regex=pattern)
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION

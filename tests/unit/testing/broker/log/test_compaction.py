@@ -145,7 +145,7 @@ def test_min_compaction_lag_keeps_the_young() -> None:
     assert [value for _, _, value in kept(partition)] == [b"2", b"3"]
 
 
-def test_readers_get_what_is_left_and_the_gaps() -> None:
+def test_readers_get_the_remaining_records_and_the_gaps() -> None:
     state, partition = state_with_topic()
     write(partition, (b"a", b"1"))
     write(partition, (b"a", b"2"))

@@ -186,7 +186,7 @@ class Game:
     def check(self) -> None:
         partition = self.partition
         assert partition.start == self.start or (partition.gap_counts and partition.start < self.start)
-        assert not partition.batches or partition.batches[0].last >= partition.start, "what is done with is forgotten"
+        assert not partition.batches or partition.batches[0].last >= partition.start, "finished records are forgotten"
         for offset in range(self.start, self.end):
             assert self.found(offset) == replace(self.model[offset], written=0), offset
         available = [offset for offset in range(self.start, self.end) if self.model[offset].state is AVAILABLE]
@@ -204,7 +204,7 @@ class Game:
                 record.state, record.count, record.member, record.lock_ends_ms = AVAILABLE, record.written, "", None
 
     def reload(self) -> None:
-        """Another leader delivers what is not done with, and nothing else."""
+        """Another leader delivers unfinished records, and nothing else."""
         stored = self.partition.stored
         partition = SharePartition(stored, max(stored.start, 0))
         left = []
@@ -283,7 +283,7 @@ def test_records_that_have_failed_often_come_in_smaller_parts_and_at_last_alone(
     assert (partition.start, partition.next_offset) == (8, 8), "all of them are archived"
 
 
-def test_a_new_leader_reads_what_was_locked_before_what_is_known() -> None:
+def test_a_new_leader_reads_locked_records_before_known_ones() -> None:
     stored = ShareState(0, 0, 0, [Run(4, 5, RecordState.ACKNOWLEDGED, 1), Run(8, 9, AVAILABLE, 2)])
     partition = SharePartition(stored, 0)
     limits, spans = Limits(5, 1000, LOCK_MS), [Span(0, 3), Span(4, 11)]
