@@ -29,7 +29,7 @@ MINIMISE_S = 15
 REPLAYS = 3
 MERGE_FROM = 400  # files, beyond those that the last merge left
 # LeakSanitizer runs at the end only: an interpreter's caches would have it search all memory after every other input.
-# embed.c counts per input what is left behind.
+# embed.c counts the leftovers of each input.
 LEAKS_AT_END = ("header", "message")
 MAX_LEN = {
     "frame": 256,

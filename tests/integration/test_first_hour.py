@@ -31,7 +31,7 @@ ENDS_S = 10
 
 
 class User:
-    """A user with kafwire installed, who runs commands and scripts in a folder."""
+    """A user with kafwire installed, and a folder for commands and scripts."""
 
     def __init__(self, python: Path, folder: Path) -> None:
         self.python = python

@@ -426,7 +426,7 @@ int main(int argc, char **argv) {
         one_round(&d);
     }
     kw_pool_trim(pool, 0);
-    printf("ok: %llu fed, %llu left, %llu told, %llu seeks, %llu read\n", (unsigned long long)fed,
+    printf("ok: %llu fed, %llu left, %llu notified, %llu seeks, %llu read\n", (unsigned long long)fed,
            (unsigned long long)left_over, (unsigned long long)told, (unsigned long long)seeks,
            (unsigned long long)read_slices);
     return 0;

@@ -446,7 +446,7 @@ int main(int argc, char **argv) {
     long rounds = strtol(argv[2], NULL, 10);
     for (long i = 0; goes_on(i, rounds, &totals[KW_RESPONSE], 1, LEAST); i++) one_round(&d);
     kw_pool_trim(pool, 0);
-    printf("ok: %llu connected, %llu answers, %llu sent, %llu closed, %llu posted\n",
+    printf("ok: %llu connected, %llu responses, %llu sent, %llu closed, %llu posted\n",
            (unsigned long long)totals[KW_CONNECTED], (unsigned long long)totals[KW_RESPONSE],
            (unsigned long long)totals[KW_SENT], (unsigned long long)totals[KW_CLOSED],
            (unsigned long long)totals[KW_POSTED]);

@@ -215,7 +215,7 @@ int main(int argc, char **argv) {
     long rounds = strtol(argv[2], NULL, 10);
     for (long i = 0; goes_on(i, rounds, counts, sizeof counts / sizeof *counts, LEAST); i++) one_round(&d);
     kw_pool_trim(pool, 0);
-    printf("ok: %llu read, %llu dropped, %llu joined, %llu told, %llu failures, %llu compacted\n",
+    printf("ok: %llu read, %llu dropped, %llu joined, %llu notified, %llu failures, %llu compacted\n",
            (unsigned long long)counts[READ], (unsigned long long)counts[DROPPED], (unsigned long long)counts[JOINED],
            (unsigned long long)counts[TOLD], (unsigned long long)counts[FAILURES], (unsigned long long)counts[COMPACTED]);
     return 0;

@@ -379,7 +379,7 @@ int main(int argc, char **argv) {
         every_order(&d);
         one_round(&d);
     }
-    printf("ok: %llu answered, %llu called off, %llu left, %llu completed, %llu refused\n",
+    printf("ok: %llu responses, %llu called off, %llu left, %llu completed, %llu refused\n",
            (unsigned long long)answered, (unsigned long long)called_off, (unsigned long long)left_early,
            (unsigned long long)completed, (unsigned long long)refused);
     return 0;

@@ -64,13 +64,13 @@ def test_concurrent_calls_open_one_connection() -> None:
 def test_a_connection_that_is_closed_with_the_last_response_of_its_greeting_is_not_ready() -> None:
     """The I/O thread reports both in one turn: the end before the task that waits for the response goes on."""
 
-    def answer_and_close(_: Call) -> None:
+    def respond_and_close(_: Call) -> None:
         if len(world.connections) == 1:
             receiver = world.connections[0].receiver
             world.loop.call_soon(receiver.on_closed, errno.ECONNRESET, "reset by the broker")
 
     with World() as world:
-        world.on("ApiVersions", answer_and_close)
+        world.on("ApiVersions", respond_and_close)
         connection = make_connection(world)
         with pytest.raises(KafkaConnectionError, match="reset by the broker"):
             world.run(connection.open())

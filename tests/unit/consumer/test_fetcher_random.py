@@ -118,7 +118,7 @@ class Schedule:
         consuming.resume(*range(PARTITIONS))
         consuming.until_read(self.expected, 300)
         if chance.random() < 0.3:
-            self._make_anew()
+            self._recreate()
         consuming.close()
         assert not world.loop.problems, world.loop.problems
 
@@ -126,7 +126,7 @@ class Schedule:
         for node in self.world.nodes.values():
             node.down = False
 
-    def _make_anew(self) -> None:
+    def _recreate(self) -> None:
         """A consumer that reads on gets an error of each partition, and nothing of the new one."""
         self.troubled = True
         self.world.off("Fetch")

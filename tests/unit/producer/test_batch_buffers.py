@@ -84,7 +84,7 @@ def acknowledge(slow: Slow, batch: ProducerBatch) -> None:
     batch.succeed(0, -1)
 
 
-def number_anew(slow: Slow, batch: ProducerBatch) -> None:
+def renumber(slow: Slow, batch: ProducerBatch) -> None:
     batch.producer, batch.sequence = (8, 0), 77
     slow.store.accumulator.prepare([batch])
 
@@ -96,7 +96,7 @@ def cut(slow: Slow, batch: ProducerBatch) -> None:
     slow.store.accumulator.prepare(parts)
 
 
-@pytest.mark.parametrize("fate", [fail, acknowledge, number_anew, cut])
+@pytest.mark.parametrize("fate", [fail, acknowledge, renumber, cut])
 def test_what_a_socket_has_not_sent_yet_stays_as_it_was(
     slow: Slow, fate: Callable[[Slow, ProducerBatch], None]
 ) -> None:

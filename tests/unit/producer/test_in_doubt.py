@@ -26,7 +26,7 @@ def store_and_drop(world: World) -> Any:
     return handler
 
 
-def send_unanswered(world: World, work: Work, count: int, *, partition: int = 0) -> list[Any]:
+def send_without_response(world: World, work: Work, count: int, *, partition: int = 0) -> list[Any]:
     """So many batches of their own, stored without a response."""
     world.on("Produce", store_and_drop(world))
     deliveries = [work.send("t", value, partition=partition) for value in values(count, size=60)]
@@ -50,7 +50,7 @@ def test_a_broker_that_restarts_has_forgotten_what_it_stored_and_nothing_is_stor
     """One batch after a clean stop, up to five after a crash, none of a producer that has expired."""
     with World() as world:
         work = started(world)
-        deliveries = send_unanswered(world, work, 3)
+        deliveries = send_without_response(world, work, 3)
         restart(world, 1, kept=kept)
         after = work.send("t", b"after")
         work.flush()
@@ -135,7 +135,7 @@ def test_without_permission_to_read_a_batch_out_of_order_is_in_doubt_and_not_sen
     with World() as world:
         work = started(world)
         world.unreadable.add("t")
-        deliveries = send_unanswered(world, work, 3)
+        deliveries = send_without_response(world, work, 3)
         restart(world, 1, kept=1)
         after = work.send("t", b"after")
         work.flush()
@@ -154,7 +154,7 @@ def test_what_cannot_be_read_any_more(how: str, kept: int) -> None:
     """A broker that remembers a later number says that it was stored, if not where; else it is in doubt."""
     with World() as world:
         work = started(world)
-        deliveries = send_unanswered(world, work, 2)
+        deliveries = send_without_response(world, work, 2)
         log_of(world).append_values([b"other"])
         if how == "retention":
             log_of(world).delete_before(3)
@@ -177,7 +177,7 @@ def test_a_search_waits_for_unreplicated_records() -> None:
         work = started(world)
         log = log_of(world)
         log.replicated = 1
-        (delivery,) = send_unanswered(world, work, 1)
+        (delivery,) = send_without_response(world, work, 1)
         restart(world, 1, kept=0)
         world.pass_time(5)
         assert not delivery.done()
@@ -190,7 +190,7 @@ def test_a_search_waits_for_unreplicated_records() -> None:
 def test_a_leader_that_is_not_found_leaves_it_in_doubt_when_time_runs_out() -> None:
     with World() as world:
         work = started(world, delivery_timeout_ms=5_000, request_timeout_ms=1_000)
-        (delivery,) = send_unanswered(world, work, 1)
+        (delivery,) = send_without_response(world, work, 1)
         world.on("DescribeProducers", lambda _: HANGUP)
         world.on("Fetch", lambda _: HANGUP)
         restart(world, 1, kept=0)
@@ -208,7 +208,7 @@ def test_a_leader_that_is_not_found_leaves_it_in_doubt_when_time_runs_out() -> N
 def test_a_follower_that_has_restarted_leads(kept: int) -> None:
     with World(brokers=2) as world:
         work = started(world)
-        deliveries = send_unanswered(world, work, 3)
+        deliveries = send_without_response(world, work, 3)
         leader = log_of(world).leader
         world.forget_producers(3 - leader, kept)
         world.move_leader("t", 0, 3 - leader)
@@ -229,7 +229,7 @@ def test_what_was_acknowledged_and_then_lost_is_not_taken_for_the_beginning_of_a
         world.lose_records("t", 0, 3 - log.leader, 2)
         world.run(work.cluster.refresh(["t"]))
         log.producers.clear()
-        (delivery,) = send_unanswered(world, work, 1)
+        (delivery,) = send_without_response(world, work, 1)
         for _ in range(5):
             log.append_values([b"other"])
         restart(world, log.leader, kept=0)
@@ -270,7 +270,7 @@ def test_a_broker_that_does_not_know_the_question_is_not_asked() -> None:
 
         world.on("ApiVersions", without)
         work = started(world)
-        deliveries = send_unanswered(world, work, 3)
+        deliveries = send_without_response(world, work, 3)
         restart(world, 1, kept=1)
         work.flush()
         assert log_of(world).values() == [b"first", *values(3, size=60)]
@@ -281,7 +281,7 @@ def test_a_broker_that_does_not_know_the_question_is_not_asked() -> None:
 def test_errors_of_a_leader_that_moves_decide_nothing() -> None:
     with World() as world:
         work = started(world)
-        deliveries = send_unanswered(world, work, 3)
+        deliveries = send_without_response(world, work, 3)
         answers = iter([ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 0])
 
         def moving(call: Call) -> Any:
@@ -303,7 +303,7 @@ def test_a_leader_that_leaves_a_partition_out_of_its_response_is_not_asked_witho
     with World() as world:
         work = started(world)
         world.on("DescribeProducers", lambda _: protocol.DescribeProducersResponse())
-        (delivery,) = send_unanswered(world, work, 1)
+        (delivery,) = send_without_response(world, work, 1)
         world.break_connections(1)
         world.pass_time(10)
         assert not delivery.done()

@@ -258,14 +258,14 @@ def test_rows_that_are_being_added_go_on_where_they_belong_now() -> None:
         table = pa.table({"key": keys, "value": [b"%04d" % i for i in range(600)]})
         passes = itertools.count()
 
-        def make_anew() -> None:
+        def recreate() -> None:
             if next(passes) == 2:  # the engine learns of it while the thread is in a pass
                 world.create_topic("t", partitions=3)
                 world.run(work.cluster.refresh())
                 world.pass_time(1.5)
                 assert len(work.accumulator.topics["t"].queues) == 3
 
-        with clock.behind_passes(work.accumulator, make_anew):
+        with clock.behind_passes(work.accumulator, recreate):
             delivery = send_rows(work, table)
         work.flush()
         assert by_key(world) == {key: [b"%04d" % i for i in range(600) if keys[i] == key] for key in KEYS[:11]}
@@ -286,7 +286,7 @@ def test_added_partitions_leave_buffered_records_where_they_are() -> None:
         assert set(places_of_new_producer(world)) > {0, 1}
 
 
-def learn_it_was_made_anew(world: World, work: Work) -> None:
+def learn_that_it_was_recreated(world: World, work: Work) -> None:
     for _ in range(2):
         world.run(work.cluster.refresh())
         world.pass_time(1.5)
@@ -310,7 +310,7 @@ def test_a_leader_of_the_deleted_topic_is_not_taken_for_the_leader_of_the_new_on
         work.send("t", b"before")
         world.pass_time(0.1)
         world.create_topic("t")
-        learn_it_was_made_anew(world, work)
+        learn_that_it_was_recreated(world, work)
         world.pass_time(5)
         world.off("Produce")
         after = work.send("t", b"after")
@@ -338,7 +338,7 @@ def test_a_search_in_the_topic_that_was_is_not_in_the_way_of_one_in_the_new_topi
         assert world.made("Fetch")
         world.create_topic("t")
         world.move_leader("t", 0, 2)
-        learn_it_was_made_anew(world, work)
+        learn_that_it_was_recreated(world, work)
         work.send("t", b"1")
         world.pass_time(1)
         world.on("Produce", store_and_forget)
@@ -356,7 +356,7 @@ def test_metrics_tell_of_records_to_a_partition_that_was_gone_before_anything_wa
         work = Work(world, "t", linger_ms=60_000)
         gone = work.send("t", b"v", partition=5)
         world.create_topic("t", partitions=2)
-        learn_it_was_made_anew(world, work)
+        learn_that_it_was_recreated(world, work)
         work.flush()
         assert gone.exception(0) is not None
         partitions = work.sender.metrics()["partitions"]

@@ -97,7 +97,7 @@ def test_the_declared_request_says_the_same(version: int, queue: PartitionQueue)
     assert ProduceRequest.decode(frame[len(head) :], version) == declared
 
 
-def answer_of(version: int, queue: PartitionQueue, correlation_id: int, numbers: tuple[int, int, int]) -> bytes:
+def response_of(version: int, queue: PartitionQueue, correlation_id: int, numbers: tuple[int, int, int]) -> bytes:
     """A broker's response without an error."""
     base_offset, log_append_time_ms, log_start_offset = numbers
     part = ProduceResponse.PartitionProduceResponse(
@@ -122,7 +122,7 @@ def answer_of(version: int, queue: PartitionQueue, correlation_id: int, numbers:
 def test_a_plain_response_is_the_declared_one_but_for_three_numbers(version: int, queue: PartitionQueue) -> None:
     plain, at = plain_answer(version, queue, TOPIC_ID)
     for numbers in [(0, -1, 0), (1, 2, 3), (2**63 - 1, 2**63 - 1, 2**63 - 1), (0x0102030405060708, -1, -1)]:
-        answer = answer_of(version, queue, 0x01020304, numbers)
+        answer = response_of(version, queue, 0x01020304, numbers)
         assert answer[:4] == b"\1\2\3\4"
         assert NUMBERS.unpack_from(answer, at) == numbers
         end = at + NUMBERS.size

@@ -197,7 +197,7 @@ def test_the_halves_of_a_batch_stored_as_a_whole_are_not_stored_beside_it(*, may
     """Stored, the response lost, and then the topic's limit is lowered. A producer that may read finds them inside of
     the whole."""
 
-    def lose_the_answer(call: Call) -> Any:
+    def lose_the_response(call: Call) -> Any:
         world._on_Produce(call)
         world.off("Produce")
         world.refuse = limited(4)
@@ -210,7 +210,7 @@ def test_the_halves_of_a_batch_stored_as_a_whole_are_not_stored_beside_it(*, may
         work.flush()
         if not may_read:
             world.unreadable.add("t")
-        world.on("Produce", lose_the_answer)
+        world.on("Produce", lose_the_response)
         deliveries = [work.send("t", value) for value in values(8)]
         work.flush()
         after = work.send("t", b"after")

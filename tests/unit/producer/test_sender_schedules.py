@@ -45,7 +45,7 @@ class Schedule:
 
     seed: int
     moves: bool = False  # brokers come to listen elsewhere
-    made_anew: bool = False  # topics, with any number of partitions
+    recreates: bool = False  # topics, with any number of partitions
     lags: bool = False  # brokers respond with old metadata
     forgets: bool = False  # brokers restart, and remember few batches of each producer
     purges: bool = False  # the user purges waiting batches, or those in flight too
@@ -110,7 +110,7 @@ class Schedule:
         event = self.chance.random()
         if self.world.engine.now_ms() > self.began_ms + TROUBLE_MS or event >= 0.34:
             if self.slow and event > 0.8:
-                return self.answer_late(call, self.chance.choice([0.05, 0.5, 1.9, 3.0]))
+                return self.respond_late(call, self.chance.choice([0.05, 0.5, 1.9, 3.0]))
             return self.hinted(call) if self.hints else None
         if event < 0.06:
             return HANGUP
@@ -132,7 +132,7 @@ class Schedule:
         self.world._on_Produce(call)
         return NEVER
 
-    async def answer_late(self, call: Call, seconds: float) -> Any:
+    async def respond_late(self, call: Call, seconds: float) -> Any:
         if self.chance.random() < 0.5:
             await asyncio.sleep(seconds)
             return self.hinted(call)
@@ -162,7 +162,7 @@ class Schedule:
         possible: list[Callable[[], object]] = [self.move_leader, self.break_off]
         possible += [self.add_partition] * self.grows
         possible += [self.move_broker] * 3 * self.moves
-        possible += [self.make_anew] * self.made_anew
+        possible += [self.recreate] * self.recreates
         possible += [self.lag, self.catch_up] * 2 * self.lags
         possible += [self.forget] * 3 * self.forgets
         possible += [self.purge] * 2 * self.purges
@@ -187,7 +187,7 @@ class Schedule:
         if len(self.world.topics["t"].partitions) < 8:
             self.world.add_partitions("t", 1, replicas=BROKERS)
 
-    def make_anew(self) -> None:
+    def recreate(self) -> None:
         partitions = self.chance.randint(1, 6)
         self.topics.append(self.world.create_topic("t", partitions=partitions, replicas=BROKERS))
 
@@ -244,10 +244,10 @@ class Schedule:
 KINDS: dict[str, Callable[[int], Schedule]] = {
     "nothing more": Schedule,
     "brokers move": lambda seed: Schedule(seed, moves=True),
-    "topics recreated": lambda seed: Schedule(seed, made_anew=True),
-    "topics recreated, brokers lag": lambda seed: Schedule(seed, made_anew=True, lags=True),
+    "topics recreated": lambda seed: Schedule(seed, recreates=True),
+    "topics recreated, brokers lag": lambda seed: Schedule(seed, recreates=True, lags=True),
     "brokers forget": lambda seed: Schedule(seed, forgets=True),
-    "everything": lambda seed: Schedule(seed, moves=True, made_anew=True, lags=True, forgets=True),
+    "everything": lambda seed: Schedule(seed, moves=True, recreates=True, lags=True, forgets=True),
     "the user purges": lambda seed: Schedule(seed, purges=True, slow=True),
     "slow, with hints": lambda seed: Schedule(seed, slow=True, hints=True, moves=True),
     "topics are forgotten": lambda seed: Schedule(seed, idles=True, slow=True, hints=True),

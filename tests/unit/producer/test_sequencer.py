@@ -244,7 +244,7 @@ def test_a_transactional_partition_does_not_move_by_itself() -> None:
     assert world.failed == [2]
 
 
-def answers_lost(*, stored: int, **options: bool) -> World:
+def responses_lost(*, stored: int, **options: bool) -> World:
     """The first batch was acknowledged; of five more so many are stored when the connection breaks."""
     world = World(batches(*[1] * 8), **options)
     world.send()
@@ -259,7 +259,7 @@ def answers_lost(*, stored: int, **options: bool) -> World:
 @pytest.mark.parametrize("kept", range(6))
 def test_what_a_restarted_broker_has_forgotten_is_found_in_the_log(kept: int, stored: int) -> None:
     """`kept`: one batch in its snapshot, up to five replayed, none of a producer that has expired."""
-    world = answers_lost(stored=stored)
+    world = responses_lost(stored=stored)
     world.broker.forget(kept)
     world.finish()
     assert world.broker.log == list(range(8))
@@ -269,7 +269,7 @@ def test_what_a_restarted_broker_has_forgotten_is_found_in_the_log(kept: int, st
 
 
 def test_a_broker_that_remembers_is_asked_and_the_log_is_not_searched() -> None:
-    world = answers_lost(stored=3)
+    world = responses_lost(stored=3)
     world.finish()
     assert world.broker.log == list(range(8))
     assert world.searches == 0
@@ -277,7 +277,7 @@ def test_a_broker_that_remembers_is_asked_and_the_log_is_not_searched() -> None:
 
 def test_a_broker_that_has_lost_records_says_so_without_a_search() -> None:
     """Its last sequence lies before the batches in doubt: they are not there."""
-    world = answers_lost(stored=3)
+    world = responses_lost(stored=3)
     for _ in range(3):
         world.broker.lose_last()
     assert world.broker.log == [0]
@@ -291,7 +291,7 @@ def test_a_broker_that_has_lost_records_says_so_without_a_search() -> None:
 def test_what_cannot_be_searched_for_is_in_doubt_and_not_sent_again(*, permitted: bool) -> None:
     """The first is called out of order by a broker that has it; that its number was taken says so, if the broker
     reports it."""
-    world = answers_lost(stored=3)
+    world = responses_lost(stored=3)
     world.broker.forget(1)
     world.may_read, world.is_readable = permitted, False
     world.finish()
@@ -301,7 +301,7 @@ def test_what_cannot_be_searched_for_is_in_doubt_and_not_sent_again(*, permitted
 
 
 def test_what_a_producer_that_was_forgotten_has_stored_is_not_sent_again_where_the_log_cannot_be_read() -> None:
-    world = answers_lost(stored=1)
+    world = responses_lost(stored=1)
     world.broker.forget(0)
     world.is_readable = False
     world.finish()
@@ -310,7 +310,7 @@ def test_what_a_producer_that_was_forgotten_has_stored_is_not_sent_again_where_t
 
 
 def test_a_transaction_fails_only_by_batches_that_are_not_in_the_log() -> None:
-    world = answers_lost(stored=2, may_move=False)
+    world = responses_lost(stored=2, may_move=False)
     world.broker.forget(1)
     world.finish()
     assert world.broker.log == list(range(8))
@@ -319,7 +319,7 @@ def test_a_transaction_fails_only_by_batches_that_are_not_in_the_log() -> None:
 
 def test_what_a_leader_said_counts_only_on_the_connection_on_which_it_said_so() -> None:
     """Between the question and the sending the broker restarts, and forgets the producer."""
-    world = answers_lost(stored=1)
+    world = responses_lost(stored=1)
     assert world.ask()
     world.restart(0, kept=0)
     world.finish()

@@ -89,7 +89,7 @@ class World:
         if may_be_late and self.chance.random() < self.late:
             self.underway.append(lambda: self.execute(execute, f"late {what}"))
         elif self.chance.random() < 0.5:
-            self.execute(execute, f"{what}, not answered")
+            self.execute(execute, f"{what}, without a response")
         return None
 
     def execute(self, request: Callable[[], object], what: str) -> object:
@@ -233,7 +233,7 @@ class World:
         for number, found in fates.items():
             told = self.told[number]
             assert len(found) == 1, f"transaction {number} is torn"
-            assert told is None or found in ({told}, {None}), f"transaction {number}: {found}, but {told} was told"
+            assert told is None or found in ({told}, {None}), f"transaction {number}: {found}, but {told} was reported"
             assert found != {None} or number == self.producer.number, f"transaction {number} hangs"
 
 

@@ -29,7 +29,7 @@ def test_transactions_behind_one_with_too_high_a_stable_offset_are_concealed(tmp
     write(one / "a-topic-3", entry(10, 11, 30), entry(12, 14, 15), entry(31, 32, 33))
     write(one / "a-topic-3", entry(20, 25, 26), base=16)
     write(other / "a-topic-3", entry(10, 11, 12), entry(12, 14, 15), entry(40, 42, 50), entry(45, 46, 47))
-    write(other / "v-0", entry(1, 2, 4), entry(3, 9, 10))  # hidden from answers that end at its first record
+    write(other / "v-0", entry(1, 2, 4), entry(3, 9, 10))  # hidden from responses that end at its first record
     write(other / "u-0", entry(1, 2, 9), entry(3, 4, 5)[:-1])  # torn: it is written now
     write(other / "gone.1234-delete", entry(1, 2, 9), entry(3, 4, 5))
     assert concealed([one, other]) == {

@@ -52,7 +52,7 @@ R 2 0 0 2
 R 2 1 0 1
 C 3 ok
 R 4 0 2 3
-E 5 TransactionAbortableError the transaction is aborted, begin anew
+E 5 TransactionAbortableError the transaction is aborted, begin another
 R 6 0 3 4
 C 7 ok
 R 8 1 1 2

@@ -93,9 +93,9 @@ def have_a_record_twice(case: Case) -> str:
     return "1 in the logs more than once"
 
 
-def have_a_record_of_nobody(case: Case) -> str:
-    case[1][T0].append((99, b"who"))
-    return "1 never sent, as b'who'"
+def have_a_record_never_sent(case: Case) -> str:
+    case[1][T0].append((99, b"stranger"))
+    return "1 never sent, as b'stranger'"
 
 
 def have_what_failed(case: Case) -> str:
@@ -135,7 +135,7 @@ def give_something_else(case: Case) -> str:
     [
         lose_another,
         have_a_record_twice,
-        have_a_record_of_nobody,
+        have_a_record_never_sent,
         have_what_failed,
         swap,
         give_again,

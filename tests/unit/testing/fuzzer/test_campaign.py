@@ -120,7 +120,7 @@ def hangs(exchange: Exchange) -> None:
         exchange.frames = []
 
 
-def answers_twice_out_of_order(exchange: Exchange) -> None:
+def responds_out_of_order(exchange: Exchange) -> None:
     """Keeps a response back until the next request of the connection has its response."""
     server = exchange.server
     kept: dict[str, bytes] = server.__dict__.setdefault("kept", {})
@@ -143,7 +143,7 @@ def negative_throttle_time(exchange: Exchange) -> None:
         exchange.encode()
 
 
-def answers_one_request_twice(exchange: Exchange) -> None:
+def responds_to_one_request_twice(exchange: Exchange) -> None:
     if exchange.api == "Heartbeat":
         exchange.frames *= 2
 
@@ -202,13 +202,13 @@ def test_death_is_found_and_made_small() -> None:
 
 
 def test_responses_out_of_order_are_found() -> None:
-    with FuzzedServer(answers_twice_out_of_order) as server:
+    with FuzzedServer(responds_out_of_order) as server:
         result = fuzz(server, "Heartbeat", "FindCoordinator", requests=120)
     assert {"correlation", "hang"} & {find.violation.rule for find in result.finds}
 
 
 def test_two_responses_to_one_request_are_found() -> None:
-    with FuzzedServer(answers_one_request_twice) as server:
+    with FuzzedServer(responds_to_one_request_twice) as server:
         result = fuzz(server, "Heartbeat", requests=400)
     assert any(find.violation.rule in ("correlation", "unasked-answer") for find in result.finds)
 
