@@ -233,9 +233,7 @@ class Bench:
             os.kill(self.broker_pid, signal.SIGCONT)  # a contender that died in between left it so
 
     def _into_new_topic(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
-        """The result of a contender that writes; the records that it claims to have written are in the log, or it
-        failed.
-        """
+        """The result of a contender that writes; the records that it claims are in the log, or it failed."""
         size = row.topic.value_bytes
         self._written += 1
         topic = f"bench-into-{os.getpid()}-{self._written}"

@@ -59,9 +59,7 @@ def require(holds: object, what: str) -> None:
 
 
 def response(data: bytes) -> None:
-    """A response decodes or raises ProtocolError, the same each time; a decoded one encodes, and decodes to the
-    same.
-    """
+    """A response decodes or raises ProtocolError, the same each time; a decoded one encodes to the same."""
     choices = Choices(data)
     requests = _requests()
     cls = requests[choices.below(len(requests))]
@@ -147,9 +145,7 @@ def spec(data: bytes) -> None:
 
 
 def kafka_json(data: bytes) -> None:
-    """JSON describes a message or raises ProtocolError; a message that was read survives to_json and from_json, and
-    bytes.
-    """
+    """JSON describes a message or raises ProtocolError; a message survives to_json and from_json, and bytes."""
     choices = Choices(data)
     cls = choices.message_class()
     version = choices.version(cls)

@@ -1,6 +1,4 @@
-"""The rules of drawing, as data: areas and their shares, the patterns' weights, and spots that say nothing, with
-reasons.
-"""
+"""Rules of drawing, as data: areas and their shares, patterns' weights, and spots that say nothing, with reasons."""
 
 from __future__ import annotations
 

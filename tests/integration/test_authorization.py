@@ -1,5 +1,4 @@
-"""Denials by ACLs, on the embedded broker and on a real one: the caller gets the error at once, and nothing is sent
-again."""
+"""Denials by ACLs, on the embedded broker and on a real one: an error at once, and nothing is sent again."""
 
 from __future__ import annotations
 

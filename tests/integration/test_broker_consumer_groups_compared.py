@@ -1,5 +1,4 @@
-"""The embedded broker and a real one respond alike to the same random walks of a consumer group's members, line by
-line.
+"""The embedded broker and a real one respond alike to random walks of a consumer group's members, line by line.
 
 The embedded broker's topics have the ids of the real one's: Kafka's assignors follow them where nothing else decides.
 """

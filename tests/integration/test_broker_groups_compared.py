@@ -1,5 +1,4 @@
-"""The embedded broker and a real one respond alike to the same random walks of a classic group's members, line by
-line."""
+"""The embedded broker and a real one respond alike to random walks of a classic group's members, line by line."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def real(cluster: KafkaCluster) -> str:
 
 
 def difference(real: list[str], own: list[str]) -> int | None:
-    """The first line that is not the same. The leader after a leader that left is arbitrary: no later line is compared
-    then."""
+    """The first line that is not the same; none where only the choice of another leader differs, which is arbitrary."""
     for number, lines in enumerate(zip(real, own, strict=False)):
         if lines[0] != lines[1]:
             leaders = [re.search(r"led by (\S+)", line) for line in lines]

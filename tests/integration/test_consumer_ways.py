@@ -1,5 +1,4 @@
-"""Both flavours of the consumer on real brokers, new and old: the records in the log are read, from the requested
-start."""
+"""Both flavours of the consumer on real brokers, new and old: they read all records from the requested start."""
 
 from __future__ import annotations
 

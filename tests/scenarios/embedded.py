@@ -23,8 +23,7 @@ LOOK_MS = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 
 
 class EmbeddedState:
-    """One broker of a `ClusterState`. Requests and responses are encoded in their version: they lose fields that it
-    lacks."""
+    """One broker of a `ClusterState`. Requests and responses are encoded in their version, and lose fields it lacks."""
 
     def __init__(self, version: str, *, seed: int = 1) -> None:
         self.version = version

@@ -1,5 +1,4 @@
-"""The requests of a scenario to a Kafka broker, and the lines that it writes down of the responses. Nothing here knows
-whose they are.
+"""The requests of a scenario to any Kafka broker, and the lines that it writes down of the responses.
 
 A scenario is a function of a `Scene`. Each of the scene's methods sends one request and writes one line, `request
 -> response`, in names that are the same in every world: producer ids are P1, P2, ... in the order in which they were
@@ -148,8 +147,7 @@ class Scene:
         timeout_ms: int = 600_000,
         version: int = 5,
     ) -> None:
-        """InitProducerId, without a producer id, or with that of `current`: a producer, and how far its epoch is
-        off."""
+        """InitProducerId, without an id, or with that of `current`: a producer, and how far its epoch is off."""
         known = self.who[current[0]] if current else Producer(transactional_id)
         request = protocol.InitProducerIdRequest(
             transactional_id=transactional_id and self.full(transactional_id),

@@ -21,8 +21,7 @@ BATCHES_KEPT = {Restart.CLEAN: 1, Restart.CRASH: 1}
 
 
 class SimulatedKafka:
-    """One broker of a `World`. Requests and responses are encoded in their version, so that they lose fields that it
-    lacks."""
+    """One broker of a `World`. Requests and responses are encoded in their version, and lose fields it lacks."""
 
     def __init__(self, world: World, version: str) -> None:
         self.version = version

@@ -196,8 +196,7 @@ class KafwireClient(Client):
 
 
 class LoopClient(Client):
-    """kafwire's consumer and transactional producer: each record that is read is written on, once. One id for each
-    process."""
+    """kafwire's consumer and transactional producer: each record is written on once. One id for each process."""
 
     def read(self) -> None:
         spec = self.spec
@@ -249,8 +248,7 @@ class LoopClient(Client):
 
 
 class ConfluentClient(Client):
-    """librdkafka's consumer, which stores the offsets of processed records and commits them by itself, also when it
-    gives up."""
+    """librdkafka's consumer, which stores processed offsets and commits them by itself, also when it gives up."""
 
     def read(self) -> None:
         spec = self.spec

@@ -1,5 +1,4 @@
-"""Judges a peril by the records that it may remove: acknowledgements, logs and readers are compared with the known
-losses.
+"""Judges a peril: acknowledgements, logs and readers are compared with the records that it may remove.
 
 Pure. A peril is a fault that may rightly remove acknowledged records. So it brings its oracle: of each acknowledged
 record, whether the log lost it. Only these records may be missing; and a reader that reads on over the loss gets an
@@ -125,8 +124,7 @@ def _judge_reading(
     ledger: Ledger,
     how: How,
 ) -> None:
-    """It got the records of the log: nothing again, nothing left out; and an error came before it read on over a
-    loss."""
+    """It got the records of the log: none again, none left out; and an error before it read on over a loss."""
     last = -1
     told = True
     cut: bytes | None = None

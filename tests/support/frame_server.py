@@ -14,8 +14,7 @@ from tests.support.socket_server import SocketServer, receive_frame
 
 
 class FrameServer(SocketServer):
-    """Responds to all frames; `received` are the correlation ids that came, in order, -1 for the end of a
-    connection."""
+    """Responds to all frames; `received` are the correlation ids in order, -1 for the end of a connection."""
 
     def __init__(self, port: int = 0, answer: Callable[[int], bytes] = response) -> None:
         self.received: list[int] = []

@@ -115,8 +115,7 @@ def good(answer: list[bytes] | OracleError) -> list[bytes]:
 
 
 class Differences(NamedTuple):
-    """Bytes that Java refuses alone, and bytes that kafwire refuses alone: why, by the error of the side that
-    refuses."""
+    """Bytes that only Java or only kafwire refuses: the reason, by the error of the side that refuses."""
 
     java_is_stricter: dict[str, str]
     java_is_laxer: dict[str, str]

@@ -91,8 +91,7 @@ class BrokerSocket:
 
 @dataclass
 class Reader:
-    """The player of a member that reads: the records it holds, by partition, and its session's epoch; None: it has
-    none.
+    """The player of a reading member: its records by partition, and its session's epoch; None: it has none.
 
     `connection`: its own, whose end is the session's; None: the walk's.
     """

@@ -100,8 +100,7 @@ def test_bootstrap_servers_are_not_asked_again_if_the_user_says_so(boot: list[st
 
 @pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
 def test_brokers_that_keep_metadata_back_are_left_in_time(boot: list[str], strategy: str) -> None:
-    """They take connections and requests, and send no response: no connection fails, so no broker is known to be
-    gone."""
+    """They take connections and requests, and send no response: no connection fails, and no broker looks gone."""
 
     async def scenario(world: World, cluster: Cluster) -> None:
         await cluster.refresh()

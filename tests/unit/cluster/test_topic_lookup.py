@@ -1,5 +1,4 @@
-"""Topics that brokers create on request: the clients that ask for them, how long they are waited for, and deleted ones
-that stay so."""
+"""Topics that brokers create on request: the requests, the wait for them, and topics that stay deleted."""
 
 from __future__ import annotations
 

@@ -95,8 +95,7 @@ def test_a_fast_path_of_no_connection_is_harmless(fed: Fed) -> None:
 
 
 def test_the_reader_that_was_served_tells_the_engine(fed: Fed, peer: Peer) -> None:
-    """The drain reports the response when the reader has its rows, however many responses before it brought none for
-    it."""
+    """The drain reports the response when the reader has its rows, after any number of responses without one."""
     fed.native.set_response_filter(peer.number, fed.fast_path)
     got: list[Any] = []
 

@@ -326,8 +326,7 @@ def test_small_slices_do_not_keep_large_responses() -> None:
 @pytest.mark.parametrize("rest_s", [0.0, 0.2, 0.75, 1.9])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 def test_streams_that_take_turns_all_get_on(strategy: dict[str, Any], rest_s: float) -> None:
-    """Each is read for less than a request is parked. A partition that lost its reader meanwhile has records for it the
-    next time."""
+    """Each is read for less than a request is parked. A partition left meanwhile has records the next time."""
     with World() as world:
         rows = fill(world, "t", partitions=3)
         fill(world, "quiet", batches=0)

@@ -1,5 +1,4 @@
-"""Offsets of members of a group within transactions (KIP-447): no member commits a partition that the group took
-away."""
+"""Offsets of members of a group within transactions (KIP-447): no member commits a revoked partition."""
 
 from __future__ import annotations
 

@@ -167,8 +167,7 @@ def test_lag_costs_no_request() -> None:
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
 @by_batches
 def test_lag_is_known_as_soon_as_records_are(level: str) -> None:
-    """Records are in hand before the engine has looked at their response: no reader may believe that it has them
-    all."""
+    """Records are in hand before the engine has looked at their response: the lag must not be 0 too early."""
     with World() as world:
         fill(world, "t", batches=2, records=3)
         with Consuming(world, topics="t", isolation_level=level, fetch_max_bytes=1) as consuming:

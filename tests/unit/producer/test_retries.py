@@ -1,5 +1,4 @@
-"""`producer.retries`: a batch that a broker refused or left without a response goes again, as a whole or in parts, or
-fails."""
+"""`producer.retries`: a batch that was refused or got no response goes again, whole or in parts, or fails."""
 
 from __future__ import annotations
 
@@ -194,8 +193,7 @@ def test_rows_of_a_table_find_their_offsets_in_the_halves() -> None:
 
 @pytest.mark.parametrize("may_read", [True, False])
 def test_the_halves_of_a_batch_stored_as_a_whole_are_not_stored_beside_it(*, may_read: bool) -> None:
-    """Stored, the response lost, and then the topic's limit is lowered. A producer that may read finds them inside of
-    the whole."""
+    """Stored, response lost, then the topic's limit is lowered. A producer that may read finds them in the whole."""
 
     def lose_the_response(call: Call) -> Any:
         world._on_Produce(call)

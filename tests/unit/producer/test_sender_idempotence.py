@@ -55,8 +55,7 @@ def test_0076_disconnects(at: int, *, stored: bool) -> None:
     ],
 )
 def test_0076_retries(code: int) -> None:
-    """AFTER_APPEND, TIMED_OUT, and NOT_LEADER of a leader that loses its office, come from a broker that has stored the
-    batch."""
+    """AFTER_APPEND, TIMED_OUT, and NOT_LEADER of a leader that loses its office, come after the batch was stored."""
     stored = code in (
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.REQUEST_TIMED_OUT,

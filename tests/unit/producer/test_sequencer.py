@@ -289,8 +289,7 @@ def test_a_broker_that_has_lost_records_says_so_without_a_search() -> None:
 
 @pytest.mark.parametrize("permitted", [True, False])
 def test_what_cannot_be_searched_for_is_in_doubt_and_not_sent_again(*, permitted: bool) -> None:
-    """The first is called out of order by a broker that has it; that its number was taken says so, if the broker
-    reports it."""
+    """A broker calls the first out of order although it has it; DescribeProducers, if permitted, shows its number."""
     world = responses_lost(stored=3)
     world.broker.forget(1)
     world.may_read, world.is_readable = permitted, False

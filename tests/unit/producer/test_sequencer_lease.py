@@ -366,8 +366,7 @@ def test_a_batch_in_flight_is_divided(code: int) -> None:
 
 
 def test_the_broker_does_not_forget_a_batch_sent_again_behind_too_many_others() -> None:
-    """Stored, the response lost, then refused again and again while its followers are taken: these end with the
-    fifth."""
+    """Stored, response lost, then refused again and again while its followers are taken: these end with the fifth."""
     world, batch = taken_back(*[1] * 13)
     world.die(1)
     for _ in range(4):

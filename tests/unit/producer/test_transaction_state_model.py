@@ -82,8 +82,7 @@ class World:
     # -- the network
 
     def send(self, execute: Callable[[], object], what: str, *, may_be_late: bool = True) -> object | None:
-        """The outcome of a request, or None when its response is lost: it was executed, or never is, or will be
-        late."""
+        """The outcome of a request, or None when its response is lost: executed before, later or never."""
         if self.chance.random() >= self.lose:
             return self.execute(execute, what)
         if may_be_late and self.chance.random() < self.late:

@@ -436,8 +436,7 @@ def large_metadata() -> MetadataResponse:
 
 @pytest.mark.parametrize("version", [0, 8, 12])
 def test_large_message(version: int) -> None:
-    """Fields that are decoded at the first look are the same as fields that are decoded at once (from bytes that may
-    change)."""
+    """Fields decoded at the first look are the same as fields decoded at once (from bytes that may change)."""
     encoded = large_metadata().encode(version)
     at_once = MetadataResponse.decode(bytearray(encoded), version)
     for look in (

@@ -1,5 +1,4 @@
-"""`soak.hidden_judgement`: plans by seed, the inputs that members had reported as committed, and the faults of a
-sink."""
+"""`soak.hidden_judgement`: plans by seed, inputs that members had reported as committed, and the faults of a sink."""
 
 from __future__ import annotations
 

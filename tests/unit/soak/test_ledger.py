@@ -34,8 +34,7 @@ def nothing() -> Case:
 
 
 def cut() -> Case:
-    """From 10 on the log was lost, and rewritten; the reader had read to 15, and its error named 10 as the next
-    start."""
+    """From 10 on the log was lost, and rewritten; the reader had read to 15, and its error named 10 as next."""
     ledger, logs = made()
     new = [(10 + number, value(100 + number)) for number in range(5)]
     logs[T0][10:] = new

@@ -1,5 +1,4 @@
-"""`consumer.group.assignors`: the partitions of each member. That results are Java's, or better, is compared in
-tests/conformance."""
+"""`consumer.group.assignors`: the partitions of each member. tests/conformance compares the results with Java's."""
 
 from __future__ import annotations
 

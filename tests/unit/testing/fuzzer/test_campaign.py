@@ -32,8 +32,7 @@ PATIENCE = 60.0  # never waited out: see `silence_is_seen`
 
 @pytest.fixture(autouse=True)
 def silence_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing response shows by the bytes that the server has dealt with, not by the time that it takes on a busy
-    machine."""
+    """A missing response shows by the bytes that the server has dealt with, not by time on a busy machine."""
     send, finish, fill = Connection.send, Connection.finish, Connection.fill
     sent: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
 

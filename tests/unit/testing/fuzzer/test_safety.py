@@ -1,5 +1,4 @@
-"""Permitted requests of the fuzzer, and their targets: nothing that harms leaves without permission, in whatever bytes
-it hides."""
+"""Permitted requests of the fuzzer: nothing that harms leaves without permission, in whatever bytes it hides."""
 
 import struct
 from typing import Any

@@ -1,5 +1,4 @@
-"""`ConnectionMachine` passes correct implementations, the frame core among them, and finds each of many planted
-bugs."""
+"""`ConnectionMachine` passes correct code, the frame core among it, and finds each of many planted bugs."""
 
 from __future__ import annotations
 

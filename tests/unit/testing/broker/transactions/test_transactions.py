@@ -1,5 +1,4 @@
-"""Transactions through requests: markers and when they are written, timeouts, and permissions; see
-`test_scenarios.py`."""
+"""Transactions through requests: the time of their markers, timeouts, and permissions; see `test_scenarios.py`."""
 
 from __future__ import annotations
 
