@@ -1,4 +1,4 @@
-"""What the embedded broker takes: `python -m benchmarks.embedded_broker`, into docs/broker.md by hand.
+"""The throughput of the embedded broker: `python -m benchmarks.embedded_broker`, into docs/broker.md by hand.
 
 It runs as a process of its own, as `kafwire broker`. A plain socket sends Produce and Fetch with ready-made frames, so
 that only the broker is measured; beside the wall clock's rate stands that of its own processor time. With `--kafka`, a

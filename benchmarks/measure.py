@@ -40,7 +40,7 @@ ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
 @dataclass(slots=True)
 class Bench:
-    """What all rounds share. `records` and `payloads` go by the size of a value, `sources` and `blobs` by topic."""
+    """The state of all rounds. `records` and `payloads` go by the size of a value, `sources` and `blobs` by topic."""
 
     bootstrap: str
     topics: Topics

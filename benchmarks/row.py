@@ -1,4 +1,4 @@
-"""What a row of the benchmark is: its topic, its contenders, and the goals that the figures are held against."""
+"""A row of the benchmark: its topic, its contenders, and the goals that the figures are held against."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

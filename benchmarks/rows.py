@@ -98,7 +98,7 @@ def _consume(topic: Topic) -> Row:
 
 
 def _tls(topic: Topic, *, replayed: bool) -> Row:
-    """What TLS costs, beside the floor: a blocking socket that decrypts, and decodes nothing."""
+    """The cost of TLS, beside the floor: a blocking socket that decrypts, and decodes nothing."""
     goals = [Goal("kafwire consumer, TLS", "kafwire consumer", 0.7)] if topic == _PLAIN else []
     goals.append(Goal("kafwire consumer, TLS", "librdkafka C, TLS", 1.3))
     if not replayed:
@@ -349,7 +349,7 @@ def _beside(
 
 
 def _tls_beside() -> Row:
-    """What a computing thread costs a consumer over TLS, beside what it costs the same consumer without."""
+    """The cost of a computing thread for a consumer over TLS, beside its cost for the same consumer without."""
     plain = _beside("consumer", "arrow", "consume", {"touch": "count"}, _LZ4, 0.5)
     contenders = [replace(one, name=f"{one.name}, TLS", tls=True) for one in plain.contenders]
     goals = [Goal("kafwire, thread, TLS", "kafwire, process, TLS", 0.5)]

@@ -39,7 +39,7 @@ def trickle(
 
 
 def main() -> None:
-    """Produce; standard error tells of a failure, which the consumer would miss in vain."""
+    """Produce; a failure is printed to standard error, since the consumer would wait for the record in vain."""
     from confluent_kafka import KafkaError, Message, Producer
 
     bootstrap, topic, *numbers = sys.argv[1:]

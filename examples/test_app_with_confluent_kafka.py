@@ -40,7 +40,7 @@ def mail_customers(servers: str, send_mail: Callable[[str], None], *, until: Cal
 
 
 def ship(producer: Producer, order: str) -> str | None:
-    """Tell that an order was shipped; returns why that is not possible."""
+    """Report that an order was shipped; returns why that is not possible."""
     outcome: list[KafkaError | None] = []
     producer.produce("shipped", order.encode(), on_delivery=lambda error, _: outcome.append(error))
     producer.flush(30)

@@ -6,8 +6,8 @@
     python scripts/other_pythons.py --boundary --build    # only make its environment and the extensions
 
 Looks for `python3.N` on the PATH and in pyenv's folder of versions. Each gets an environment of its own under .venv,
-with the extra `unit`, and the extensions built in place (their file names differ by version). What cannot be set up or
-fails makes this script fail; pre-releases and free-threaded builds are named and left alone.
+with the extra `unit`, and the extensions built in place (their file names differ by version). An interpreter that
+cannot be set up, or that fails, makes this script fail; pre-releases and free-threaded builds are named and left alone.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def interpreters(oldest: tuple[int, int] = OLDEST) -> dict[tuple[int, int], Path
 
 
 def requirements(*extras: str) -> set[str]:
-    """What scripts/requirements.py prints for the extras."""
+    """The lines that scripts/requirements.py prints for the extras."""
     command = [sys.executable, "scripts/requirements.py", *extras]
     return set(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines())
 

@@ -1,5 +1,5 @@
-"""What linters cannot see of the architecture: layers of compiled modules, purity, stubs, what `import kafwire` costs;
-and how tests wait and take their chance."""
+"""Rules of the architecture that linters cannot check: layers of compiled modules, purity, stubs, the cost of `import
+kafwire`; and how tests wait and take their chance."""
 
 import ast
 import importlib
@@ -125,7 +125,7 @@ RIGHT_IN_TESTS = [
         "tests/integration/test_three_acks.py",
         "time.sleep",
         1,
-        "what waits in a paused node's socket cannot be seen",
+        "requests in a paused node's socket cannot be seen",
     ),
     ("tests/integration/test_broker_files.py", "time.sleep", 1, "kills at random moments"),
     ("tests/integration/test_broker_groups.py", "time.sleep", 1, "for as long as no rebalance may come"),
@@ -356,7 +356,7 @@ def test_stub_and_compiled_module_have_the_same_names(name: str) -> None:
 
 
 def numbers_in(node: ast.AST) -> bool:
-    """Whether a number other than 0 is written there, alone or among others."""
+    """True if a number other than 0 is written there, alone or among others."""
     if isinstance(node, ast.UnaryOp):
         return numbers_in(node.operand)
     if isinstance(node, ast.Set | ast.Tuple | ast.List):

@@ -1,4 +1,4 @@
-/* Counts what clients send to a broker, byte by byte and request by request, without being in anybody's way.
+/* Counts the bytes and requests that clients send to a broker, without being in the way.
  *
  *   proxy        prints "<port> <report port>", then reads the broker's host:port from standard input; ends with it
  *

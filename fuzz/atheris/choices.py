@@ -42,7 +42,7 @@ class Choices:
         return (self.byte() if limit <= 256 else self.byte() << 8 | self.byte()) % limit
 
     def one_in(self, count: int) -> bool:
-        """Whether something that happens every so often happens; never when the input is used up."""
+        """True once in `count` times, by the input; never when the input is used up."""
         return self.byte() % count == count - 1
 
     def take(self, count: int) -> bytes:

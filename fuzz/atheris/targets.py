@@ -1,4 +1,4 @@
-"""What of the Python surface is fuzzed. Each target's docstring begins with its invariant.
+"""The fuzz targets of the Python surface. Each target's docstring begins with its invariant.
 
 Nothing here needs atheris: a target takes bytes and raises when its invariant does not hold, so a committed case is
 replayed in any environment.

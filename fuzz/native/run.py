@@ -52,7 +52,7 @@ ENVIRONMENT = {
 
 @dataclass
 class Totals:
-    """What a target has done so far, over all sessions."""
+    """The executions and times of a target so far, over all sessions."""
 
     executions: int = 0
     cpu_s: float = 0.0

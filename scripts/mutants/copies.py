@@ -129,7 +129,7 @@ class Copy:
         return sorted(name for name, files in sources.items() if including & {Path(file) for file in files})
 
     def put(self, site: Site) -> None:
-        """Break it. Raises `NotBuiltError`. What the tree has become since it was copied does not matter."""
+        """Break it. Raises `NotBuiltError`. A change of the tree since it was copied does not matter."""
         target = self.home / site.path
         self._keep(target)
         target.write_text(site.apply(target.read_text()))

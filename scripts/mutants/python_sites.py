@@ -59,7 +59,7 @@ class _Scanner:
 
     def _span(self, node: ast.expr | ast.stmt | ast.excepthandler | ast.keyword | ast.arg) -> tuple[int, int]:
         if node.end_lineno is None or node.end_col_offset is None:
-            raise AssertionError("the parser tells where a node ends")
+            raise AssertionError("the parser sets the end of each node")
         return self._at(node.lineno, node.col_offset), self._at(node.end_lineno, node.end_col_offset)
 
     def _add(self, pattern: str, node: ast.expr | ast.stmt, becomes: str, *, was: str | None = None) -> None:
@@ -182,7 +182,7 @@ class _Scanner:
         return isinstance(parent, ast.If) and len(parent.body) == 1 and not parent.orelse and parent.body[0] is node
 
     def _is_last(self, node: ast.stmt) -> bool:
-        """Whether nothing would come after it in its loop (`break`: never) or function anyway."""
+        """True if nothing would come after it in its loop (`break`: never) or function anyway."""
         if isinstance(node, ast.Break):
             return False
         child: ast.AST = node
@@ -416,7 +416,7 @@ def _shortened(statement: ast.stmt) -> str:
 
 
 def _attributes(node: ast.ClassDef) -> dict[str, str]:
-    """Types of `self`'s attributes, as annotations or the values that __init__ gives them tell."""
+    """Types of `self`'s attributes, by annotations or the values that __init__ gives them."""
     found: dict[str, str] = {}
     for statement in node.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -19,7 +19,7 @@ class Change(Protocol):
 
     @property
     def after(self) -> str:
-        """What comes instead."""
+        """The replacement."""
 
 
 def lines_of(change: Change, source: str) -> frozenset[int]:

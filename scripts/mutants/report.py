@@ -1,4 +1,4 @@
-"""What a draw came to, as JSON that is kept after each break, and as text."""
+"""The results of a draw, as JSON that is kept after each break, and as text."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Report:
             self.results = said["results"]
 
     def known(self, site: Site) -> dict[str, Any] | None:
-        """What an earlier run found of a break."""
+        """The result of an earlier run for a break."""
         return next((result for result in self.results if tuple(result["key"]) == site.key), None)
 
     def add(self, site: Site, outcome: Outcome, patch: str, tests: str) -> None:

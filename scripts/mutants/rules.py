@@ -93,5 +93,5 @@ AVOIDED = (
 
 
 def avoids(what: str, name: str) -> bool:
-    """Whether spots of this name say nothing."""
+    """True if spots of this name say nothing."""
     return any(rule.what == what and rule.pattern.search(name) for rule in AVOIDED)

@@ -32,7 +32,7 @@ class Site:
 
     @property
     def key(self) -> tuple[str, str, str, str, int]:
-        """What it is, wherever its file lies and whatever that is called."""
+        """Its identity, wherever its file lies and however it is named."""
         return self.function, self.pattern, self.was, self.becomes, self.nth
 
     @property

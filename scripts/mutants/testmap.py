@@ -1,7 +1,8 @@
 """Which tests are likely to see a break: those that enter its function, the quick and narrow ones first.
 
-What tests enter is watched once, and again for test files that changed (see `watch`). Of compiled functions nothing
-is known so: there the words that a test file has in common with the source decide, and what saw breaks before.
+The functions that tests enter are watched once, and again for test files that changed (see `watch`). Of compiled
+functions nothing is known so: there the words that a test file has in common with the source decide, and what saw
+breaks before.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ def cheapest(tests: Iterable[str], usable: Mapping[str, Seen], words: set[str]) 
 
 
 def trail(folder: Path) -> list[tuple[str, str]]:
-    """What the plugin wrote while tests ran: (begins, passes or fails; the test)."""
+    """The lines that the plugin wrote while tests ran: (begins, passes or fails; the test)."""
     found = []
     for path in sorted(folder.iterdir()):
         for line in path.read_text().splitlines():

@@ -31,7 +31,7 @@ for _name in (
 
 
 def child(said: dict[str, Any]) -> int:
-    """What the forked child does."""
+    """The work of the forked child."""
     os.setsid()
     log = os.open(said["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -24,11 +24,11 @@ NOT_DECLARED = {
     "UpdateMetadataRequest": _ZOOKEEPER,
     "UpdateMetadataResponse": _ZOOKEEPER,
 }
-"""What Kafka's definitions have and kafwire has not, and why. Anything else that is lacking is a failure."""
+"""Fields of Kafka's definitions that kafwire does not have, and why. Anything else that is lacking is a failure."""
 
 
 class Wire(NamedTuple):
-    """What one version says of a field that it has."""
+    """The attributes of a field in one version that has it."""
 
     type: str
     nullable: bool
@@ -39,7 +39,7 @@ class Wire(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """What holds of a field that a version lacks: what it starts from, and whether it may be dropped."""
+    """The attributes of a field that a version lacks: its initial value, and whether it may be dropped."""
 
     default: str
     ignorable: bool

@@ -48,7 +48,7 @@ def test_what_java_refuses(oracle: Oracle, value: str) -> None:
 
 
 def check(oracle: Oracle, text: str) -> bool:
-    """Whether it is read here; then Java reads the same."""
+    """True if kafwire reads it; then Java reads the same."""
     try:
         options = parse_jaas(text).options
     except ConfigError:

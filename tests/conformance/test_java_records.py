@@ -70,7 +70,7 @@ def form_of_bytes(data: bytes | None) -> str | None:
 
 
 def form_of(batch: RecordBatch) -> dict[str, Any]:
-    """What Java says of a batch, from ours."""
+    """Java's form of a batch, from ours."""
     records = []
     for record in batch:
         form: dict[str, Any] = {
@@ -114,7 +114,7 @@ def build(oracle: Oracle, batch: dict[str, Any]) -> bytes:
 
 
 def parse(oracle: Oracle, data: bytes) -> dict[str, Any]:
-    """What Java finds in the bytes; raises `OracleError`."""
+    """The batches that Java finds in the bytes; raises `OracleError`."""
     found: dict[str, Any] = json.loads(oracle.one("parse", data)[0])
     return found
 

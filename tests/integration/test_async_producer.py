@@ -111,7 +111,7 @@ def test_a_cancelled_wait_leaves_the_record_and_other_waiters_alone(broker: Scri
     run(body)
 
 
-def test_a_delivery_tells_what_it_knows(broker: ScriptedBroker) -> None:
+def test_the_methods_of_a_delivery_in_each_state(broker: ScriptedBroker) -> None:
     async def body() -> None:
         gate = threading.Event()
         async with producing(broker) as producer:
@@ -366,7 +366,7 @@ def test_a_sender_cancelled_while_its_topic_is_looked_up(broker: ScriptedBroker)
 
 
 def test_a_large_table_cancelled_while_it_is_encoded(broker: ScriptedBroker) -> None:
-    """What was in batches by then is sent, and nothing is sent twice."""
+    """Rows that were in batches by then are sent, and nothing is sent twice."""
 
     async def body() -> None:
         table = pa.table({"value": [b"%06d" % n * 50 for n in range(20_000)]})

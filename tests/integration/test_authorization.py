@@ -81,7 +81,7 @@ class Case:
 
     @property
     def has_older_transactions(self) -> bool:
-        """Whether they are of version 1: partitions and offsets are announced to the coordinator."""
+        """True if they are of version 1: partitions and offsets are announced to the coordinator."""
         return isinstance(self.cluster, KafkaCluster) and self.cluster.version == OLDEST_VERSION
 
     def requests(self, api: str) -> int:
@@ -124,7 +124,7 @@ def denial(of: BaseException) -> AuthorizationError:
 
 
 def refused(ask: Callable[[], object]) -> BaseException:
-    """What `ask` raises, within a round trip."""
+    """The error that `ask` raises, within a round trip."""
     began = time.monotonic()
     with pytest.raises(KafkaError) as caught:
         ask()

@@ -1,7 +1,7 @@
 """Responses that are wrong, broken, late or lost: a scan and a client return the right result, or an error.
 
-What a connection said wrongly is never believed; what was lost is asked for again; damaged records are an error with
-their topic, partition and offset, after the records before them.
+A wrong response is never believed; a lost one is requested again; damaged records are an error with their topic,
+partition and offset, after the records before them.
 """
 
 import struct

@@ -42,7 +42,7 @@ def asked(message: object, version: int) -> bytes:
 
 
 def is_well(kafka: EmbeddedKafka) -> bool:
-    """Whether others are served meanwhile."""
+    """True if others are served meanwhile."""
     with kafwire.Client(kafka.bootstrap, request_timeout_ms=5000) as client:
         answer = client.call(protocol.MetadataRequest(topics=None), version=9)
     return "flights" in [topic.name for topic in answer.topics] and not kafka.problems

@@ -88,7 +88,7 @@ class Stage(GroupStage):
         return self.kafka.ask(look)
 
     def committed(self) -> dict[int, int]:
-        """What the group has committed, by partition."""
+        """The offsets that the group has committed, by partition."""
 
         def look(state: ClusterState) -> dict[int, int]:
             store: OffsetStore = state.part(OffsetStore)

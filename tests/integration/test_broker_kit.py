@@ -25,7 +25,7 @@ TOPIC = "flights"
 
 
 class Client(Protocol):
-    """What each of the clients does; `read` as a member of a group, if it can be one, that commits."""
+    """The calls of each of the clients; `read` as a member of a group, if it can be one, that commits."""
 
     has_groups: bool
 

@@ -56,7 +56,7 @@ def user_of(mechanism: str | None) -> str | None:
 
 
 def is_refused(made: Mapping[str, Any], expected: int) -> bool:
-    """Whether librdkafka reports this error."""
+    """True if librdkafka reports this error."""
     said: list[KafkaError] = []
     settings: dict[str, Any] = {**made, "error_cb": said.append}
     client = AdminClient(settings)
@@ -203,7 +203,7 @@ class Sessions:
             self.writers.add(seen.connection)
 
     def are_renewed(self) -> bool:
-        """Whether one that writes has authenticated twice again."""
+        """True if one that writes has authenticated twice again."""
         return any(self._times[each] >= 3 for each in list(self.writers))
 
 

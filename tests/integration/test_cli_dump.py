@@ -232,7 +232,7 @@ LINE = re.compile(
 
 
 def java_dump(files: list[Path]) -> dict[str, list[dict[str, Any]]]:
-    """What Kafka's own tool says of the batches of each file."""
+    """The lines of Kafka's own tool about the batches of each file."""
     command = [
         java(),
         "-cp",

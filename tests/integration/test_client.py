@@ -96,7 +96,7 @@ def test_any_request_to_any_broker_in_any_version(flavour: Flavour, bootstrap: s
         assert answer.cluster_id
         old = client.call(all_brokers([]), version=1)
         assert [each.node_id for each in old.brokers] == [node]
-        assert old.cluster_id is None, "version 1 does not tell"
+        assert old.cluster_id is None, "version 1 has no cluster id"
 
 
 # -- with a scripted broker
@@ -111,7 +111,7 @@ def test_options_in_kafkas_spelling(broker: ScriptedBroker) -> None:
             kind(broker.bootstrap, client_idd="x")
 
 
-def test_wrong_arguments_are_named_before_anybody_is_asked(flavour: Flavour) -> None:
+def test_wrong_arguments_are_named_before_a_request_is_sent(flavour: Flavour) -> None:
     with flavour.client(closed_port()) as client, within(3):
         with pytest.raises(ConfigError, match="'nope' is not a request message"):
             client.call("nope")

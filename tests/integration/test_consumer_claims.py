@@ -87,7 +87,7 @@ def test_streams_cancelled_at_any_time_lose_nothing(cluster: KafkaCluster, where
 def test_an_interrupted_stream_leaves_its_partition_to_others(cluster: KafkaCluster, where: TopicPartition) -> None:
     def interrupt() -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        time.sleep(0.1)  # the main thread hears of that first
+        time.sleep(0.1)  # the main thread gets that first
 
     with Consumer(cluster.bootstrap, topics=where.topic, start="earliest") as consumer:
         for _ in range(3):

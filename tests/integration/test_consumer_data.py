@@ -1,4 +1,4 @@
-"""What both flavours of the consumer make of real logs: transactions, damage, huge batches; lag, ends and commits.
+"""Both flavours of the consumer on real logs: transactions, damage, huge batches; lag, ends and commits.
 
 confluent-kafka and Kafka's own tools are the references.
 """
@@ -325,7 +325,7 @@ def test_a_damaged_segment(flavour: Flavour, broker: KafkaCluster, topic_name: s
                 seen.add(batch)
         error = raised.value
         assert (error.topic, error.partition, error.base_offset, error.next_offset) == (topic_name, 0, 4, 5)
-        assert seen.offsets == {0: [0, 1, 2, 3]}, "what lies before it came first"
+        assert seen.offsets == {0: [0, 1, 2, 3]}, "the records before it came first"
         with pytest.raises(CorruptBatchError, match="offset 4"):
             consumer.poll(10)
         consumer.seek(where, 5)

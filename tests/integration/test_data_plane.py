@@ -75,7 +75,7 @@ def spies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def descriptors_of_the_event_loop() -> set[int]:
-    """What the engine's selector watches."""
+    """The descriptors that the engine's selector watches."""
     answer: list[set[int]] = []
     asked = threading.Event()
 

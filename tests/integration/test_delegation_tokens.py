@@ -174,7 +174,7 @@ def test_a_renewer_renews_and_others_do_not(secured: KafkaCluster) -> None:
         assert other.token_id not in {each.token_id for each in client.describe_delegation_tokens()}
 
 
-def test_a_token_for_somebody_else_needs_an_acl(secured: KafkaCluster) -> None:
+def test_a_token_for_another_user_needs_an_acl(secured: KafkaCluster) -> None:
     with kafwire.Client(**options(secured, "bob")) as client:
         with pytest.raises(AuthorizationError) as caught:
             client.create_delegation_token(owner="alice")

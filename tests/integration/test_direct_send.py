@@ -1,4 +1,4 @@
-"""Records that somebody waits for, past the engine: once and in order, whatever happens on the way.
+"""Records with a waiting sender, past the engine: once and in order, whatever happens on the way.
 
 The broker recognises repeated batches as Kafka does. A partition is leased to the threads that send after a few batches
 that found it idle; each test begins there.

@@ -1,7 +1,7 @@
 """The command line's examples run as they stand, and print what the documents say.
 
-`bash` runs the commands of a block in a folder of its own, on a broker with the data of the examples. What differs from
-run to run is compared loosely: any number for a number, any id for an id, and `...` for anything.
+`bash` runs the commands of a block in a folder of its own, on a broker with the data of the examples. Parts that differ
+from run to run are compared loosely: any number for a number, any id for an id, and `...` for anything.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def commands(block: Block) -> list[tuple[str, list[str]]]:
 
 
 def pattern(line: str) -> str:
-    """What a line may look like in another run."""
+    """The pattern of a line in another run."""
     made = re.escape(line).replace(r"\.\.\.", "...").replace("...", "\0")
     made = re.sub(r"(?<![\w/])(?:\w|\\-){22}$", "\1", made)
     made = re.sub(r"\d+", r"-?\\d+", made.replace(r"sse4\.2", "\2"))

@@ -105,7 +105,7 @@ OWN_OPTIONS = options(ClientConfig, ProducerConfig, ConsumerConfig)
 
 
 def ours(prefix: str) -> Library:
-    """What the right column may name: the blocking or the async classes in variables."""
+    """The names that the right column may use: the blocking or the async classes in variables."""
     classes: dict[str, Any] = {
         name: getattr(kafwire, f"{prefix}{name.title().replace('_', '')}")
         for name in ("producer", "consumer", "client")
@@ -125,7 +125,7 @@ def ours(prefix: str) -> Library:
 
 
 def theirs(page: str) -> Library:
-    """What the left column may name."""
+    """The names that the left column may use."""
     names: dict[str, Any]
     variables: dict[str, Any]
     if page == "confluent-kafka":

@@ -27,7 +27,7 @@ FIRST_MS = 1_700_000_000_000
 
 @pytest.fixture
 def names(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """What examples find."""
+    """The names that examples use."""
     bootstrap = cluster.bootstrap
     partition = kafwire.TopicPartition(f"{topic_name}-flights", 0)
     other_topic = f"{topic_name}-other"

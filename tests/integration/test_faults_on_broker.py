@@ -212,7 +212,7 @@ def test_a_connection_falls_silent(proxy: FaultProxy, connections: list[BrokerCo
     assert [event.fault for event in proxy.events] == [BlackHole(way)]
 
 
-def test_a_broker_falls_silent_for_everybody(proxy: FaultProxy, connections: list[BrokerConnection]) -> None:
+def test_a_broker_falls_silent_for_all_connections(proxy: FaultProxy, connections: list[BrokerConnection]) -> None:
     proxy.play(BlackHole(scope="broker"))
     for connection in connections:
         with pytest.raises(KafkaTimeoutError):

@@ -52,7 +52,7 @@ class Both:
                 pass
 
     def ready(self) -> bool:
-        """Whether the broker has heard that it leads the new partitions."""
+        """True if the broker knows that it leads the new partitions."""
         request = protocol.FetchRequest(max_wait_ms=0, session_epoch=-1)
         for name in self.topics:
             asked = [request.FetchPartition(partition=i, partition_max_bytes=1) for i in range(PARTITIONS)]
@@ -134,7 +134,7 @@ class Both:
             self.epochs[opened] = session.epoch
 
     def count(self, epoch: int, answer: Any) -> None:
-        """What has been compared, so that a test can tell that it compared something."""
+        """Count the compared cases, so that a test can check that it compared something."""
         self.seen[f"error {answer.error_code}"] += 1
         self.seen["in a session"] += epoch > 0 and answer.error_code == 0
         self.seen["opened"] += epoch == 0 and answer.session_id > 0

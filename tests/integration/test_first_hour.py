@@ -238,7 +238,7 @@ with kafwire.Producer.from_config(names) as producer:
 
 
 def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """What a process still prints after Ctrl-C."""
+    """The text that a process still prints after Ctrl-C."""
     try:
         process.send_signal(signal.SIGINT)
         with within(ENDS_S):

@@ -85,7 +85,7 @@ def options(
 
 
 def write(made: Mapping[str, Any], topic: str, value: bytes = b"value") -> KafkaError | None:
-    """What becomes of a record."""
+    """The outcome of a record."""
     said: list[KafkaError | None] = []
     producer = Producer(dict(made))
     producer.produce(topic, value, on_delivery=lambda error, _: said.append(error))
@@ -107,7 +107,7 @@ def read(made: Mapping[str, Any], topic: str, group: str = "readers") -> bytes |
 
 
 def is_refused(made: Mapping[str, Any], *expected: int) -> bool:
-    """Whether librdkafka reports one of these errors; it may say before that all its brokers are down."""
+    """True if librdkafka reports one of these errors; it may say before that all its brokers are down."""
     said: list[KafkaError] = []
     told: dict[str, Any] = {**made, "error_cb": said.append}
     client = AdminClient(told)

@@ -76,7 +76,7 @@ def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
 
 
 def served(connection: Connection) -> dict[type[Request[Response]], range]:
-    """What the broker advertises, in the versions that are declared."""
+    """The APIs that the broker advertises, in the declared versions."""
     answer = connection.ask(ApiVersionsRequest(client_software_name="kafwire", client_software_version="0"), 3)
     assert isinstance(answer, ApiVersionsResponse)
     classes = {cls.api_key: cls for cls in MESSAGES.values() if issubclass(cls, Request)}

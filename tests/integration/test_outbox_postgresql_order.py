@@ -1,7 +1,7 @@
 """Which rows of PostgreSQL a relay chooses, and in which order: by ids, as they become visible.
 
-Transactions commit in another order than they draw ids and transaction ids in. What would be skipped or misordered by
-rules that look as good is shown here, and that it is not.
+Transactions commit in another order than they draw ids and transaction ids in. The tests show rows that simpler rules
+would skip or misorder, and that the relay does not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can go wrong with a producer's records: each arrives once and in order, or its delivery says why not.
+"""Faults of a producer's records: each arrives once and in order, or its delivery says why not.
 
 "Once" is read from the log of a broker that recognises repeated batches as Kafka does, and fails on demand.
 """

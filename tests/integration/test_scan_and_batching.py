@@ -1,4 +1,4 @@
-"""What a scan covers (times, ranges, topics, empty ones), and how records come to lie in batches; on a real broker."""
+"""The records of a scan (times, ranges, topics, empty ones), and the batches of a producer; on a real broker."""
 
 import datetime as dt
 import time

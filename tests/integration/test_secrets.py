@@ -45,7 +45,7 @@ PLACE = str(ROOT / "kafwire")
 
 @dataclass
 class Evidence:
-    """What was said by clients, by where."""
+    """The texts of clients, by their place."""
 
     said: list[tuple[str, str]] = field(default_factory=list)
     errors: list[tuple[str, BaseException]] = field(default_factory=list)
@@ -93,7 +93,7 @@ def forms(secret: str) -> list[str]:
 
 
 def locals_of(error: BaseException | None) -> Iterator[str]:
-    """What a report with locals shows of kafwire's own frames; those of users are theirs."""
+    """The local variables in a report of kafwire's own frames; those of users are theirs."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -42,7 +42,7 @@ def secured() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(params=["native", "python"])
 def tls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What TLS runs by: OpenSSL in the I/O thread, or Python's module ssl."""
+    """The implementation of TLS: OpenSSL in the I/O thread, or Python's module ssl."""
     if request.param == "python":
         monkeypatch.setenv("KAFWIRE_TLS", "python")
     return str(request.param)
@@ -90,7 +90,7 @@ def test_any_password_is_taken_as_it_is(secured: KafkaCluster, mechanism: str) -
 
 
 def wrong(made: dict[str, Any]) -> list[tuple[str, Callable[[], object]]]:
-    """What each kind of client does that asks a broker first."""
+    """The first call of each kind of client that asks a broker."""
 
     def send() -> None:
         with kafwire.Producer(**made) as producer:

@@ -157,7 +157,7 @@ def test_a_whole_batch_is_acknowledged_by_a_column(bootstrap: str, topic: str, c
         assert batch.is_acknowledged
         consumer.commit()
         again = list(read(consumer, RECORDS // 4))
-        assert again == [value for value in range(RECORDS) if value % 4 == 1], "what was released comes again"
+        assert again == [value for value in range(RECORDS) if value % 4 == 1], "released records come again"
 
 
 def test_a_column_that_does_not_fit_says_nothing(bootstrap: str, topic: str) -> None:
@@ -242,7 +242,7 @@ def test_what_was_delivered_too_often_is_rejected(bootstrap: str, topic: str, ca
                 batch.release()
             return "max_deliveries" in caplog.text
 
-        until(is_rejected, "what comes for the third time is rejected")
+        until(is_rejected, "the third delivery is rejected")
         assert counts == [1, 2]
 
 

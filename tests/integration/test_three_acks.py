@@ -1,4 +1,4 @@
-"""What `acks` 0, 1 and "all" lose, and store twice, under which fault: the table in docs/producing.md."""
+"""The records that `acks` 0, 1 and "all" lose, and store twice, under which fault: the table in docs/producing.md."""
 
 from __future__ import annotations
 

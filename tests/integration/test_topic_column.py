@@ -103,7 +103,7 @@ def test_rows_without_a_key_are_spread(flavour: Flavour, broker: ScriptedBroker,
     "names", [["t", None], [5, 6], pa.array(["t", "t"]).dictionary_encode()], ids=["null", "numbers", "dictionary"]
 )
 def test_a_topic_for_all_passes_the_column_over(flavour: Flavour, broker: ScriptedBroker, names: Any) -> None:
-    """What was read from one topic can be written to another as it is."""
+    """Rows that were read from one topic can be written to another as they are."""
     table = pa.table({"value": [b"a", b"b"], "topic": names})
     with flavour.producer(broker.bootstrap, **QUICK) as producer, within(10):
         assert producer.send_batch("u", table).result(10) == [("u", 0, 0, 2)]

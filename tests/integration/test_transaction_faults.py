@@ -205,7 +205,7 @@ def test_a_program_that_is_killed_processes_each_record_once(
 
 
 def read_by_confluent(bootstrap: str, topic: str, partitions: int) -> list[bytes]:
-    """What librdkafka sees of committed records, up to the ends."""
+    """The committed records that librdkafka sees, up to the ends."""
     options = {"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "isolation.level": "read_committed"}
     consumer = ck.Consumer(
         {**options, "auto.offset.reset": "earliest", "enable.partition.eof": True, "enable.auto.commit": False}

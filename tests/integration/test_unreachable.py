@@ -17,7 +17,7 @@ from tests.support.time_limits import within
 
 TABLE = pa.table({"value": [b"x"]})
 LIMIT_MS = 400
-# Attempts of less than the limit each, so that the last error tells why.
+# Attempts of less than the limit each, so that the last error names the cause.
 CLIENT: dict[str, Any] = {
     "default_api_timeout_ms": LIMIT_MS,
     "socket_connection_setup_timeout_ms": 200,
@@ -62,7 +62,7 @@ def test_no_server_listens(call: Callable[[str], None]) -> None:
 
 
 @calls
-def test_somebody_listens_and_says_nothing(call: Callable[[str], None]) -> None:
+def test_a_server_listens_and_says_nothing(call: Callable[[str], None]) -> None:
     with black_hole() as address, within(5), pytest.raises(KafkaConnectionError, match=f"{address}.*no response"):
         call(address)
 

@@ -16,7 +16,7 @@ Lines = list[str]
 
 
 def recorded(version: str) -> dict[str, Lines]:
-    """What was said by real brokers of this version, by scenario."""
+    """The lines of real brokers of this version, by scenario."""
     found: dict[str, Lines] = {}
     for line in (FOLDER / f"{version}.txt").read_text().splitlines():
         if line.startswith(HEADING):

@@ -1,4 +1,4 @@
-"""What a partition's leader knows of idempotent producers: which batches it takes, and which it has already."""
+"""A partition's leader and idempotent producers: the batches that it takes, and those that it has already."""
 
 from __future__ import annotations
 

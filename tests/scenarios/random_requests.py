@@ -178,7 +178,7 @@ def shrink(steps: list[Step], differs: Callable[[list[Step]], bool]) -> list[Ste
 
 
 def first_difference(real: Sequence[str], other: Sequence[str]) -> str:
-    """What was said up to where the two differ; empty if they do not."""
+    """The lines up to where the two differ; empty if they do not."""
     for number, (mine, its) in enumerate(zip(real, other, strict=False)):
         if mine != its:
             before = "".join(f"    {line}\n" for line in real[:number])
@@ -189,7 +189,7 @@ def first_difference(real: Sequence[str], other: Sequence[str]) -> str:
 def compare(
     real: Callable[[Sequence[Step]], list[str]], other: Callable[[Sequence[Step]], list[str]], steps: list[Step]
 ) -> str:
-    """What the worlds differ by, in the fewest steps; empty if they do not differ."""
+    """The difference of the worlds, in the fewest steps; empty if they do not differ."""
 
     def difference(some: Sequence[Step]) -> str:
         return first_difference(real(some), other(some))

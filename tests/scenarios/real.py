@@ -97,7 +97,7 @@ class RealKafka:
         return [made[name].topic_id for name in names]
 
     def _wait_for_leader(self, names: list[str], partitions: int) -> None:
-        """Until the leader serves all that is in the topics, and the coordinator has heard of them."""
+        """Until the leader serves all records of the topics, and the coordinator knows them."""
         wanted: Any = protocol.MetadataRequest
         metadata = wanted(topics=[wanted.MetadataRequestTopic(name=name) for name in names])
 

@@ -22,7 +22,7 @@ class Restart(enum.Enum):
 
 
 class Needs(enum.Enum):
-    """What not every world can do."""
+    """Abilities that not every world has."""
 
     RESTART = "brokers that can be restarted"
     HELD_MARKERS = "markers that can be held back"
@@ -52,7 +52,7 @@ class Scenario:
         return f"{name} (version {self.transaction_version})" if self.versioned else name
 
     def runs_on(self, version: str) -> bool:
-        """Whether brokers of this version of Kafka have what it asks for."""
+        """True if brokers of this version of Kafka have the APIs that it needs."""
         return self.transaction_version == 1 or version >= "4"
 
 

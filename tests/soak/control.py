@@ -1,4 +1,4 @@
-"""The control: workloads of confluent-kafka's producer. What they meet too is the broker's fault, or the harness's."""
+"""The control: workloads of confluent-kafka's producer. A fault that it meets too is the broker's, or the harness's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRANSACTION_MS = 20_000
 
 
 class Base(Runner):
-    """What both have: a producer, and outcomes that its callback tells."""
+    """The common parts of both: a producer, and outcomes from its callback."""
 
     producer: ck.Producer
 
@@ -83,7 +83,7 @@ class Base(Runner):
             self.writer.ok(sequence, where[0], where[1], where[2])
             self.succeeded(1)
         else:
-            # A purged record may be there: librdkafka tells which were in flight, and the transaction decides.
+            # A purged record may be there: librdkafka reports which were in flight, and the transaction decides.
             self.failed([sequence], error.name() or "error", certain=False)
 
 

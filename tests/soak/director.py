@@ -18,7 +18,7 @@ Wait = Callable[[float], None]
 
 
 class Director:
-    """What happens to the cluster. `wait(seconds)` is how it waits; it may raise, out of the whole episode.
+    """The faults of the cluster. `wait(seconds)` is how it waits; it may raise, out of the whole episode.
 
     Without `frames` the proxies see bytes only, and faults are played as `soak.opaque` says.
     """

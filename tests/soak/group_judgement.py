@@ -52,7 +52,7 @@ class PartitionProgress:
 
 
 class GroupProgress:
-    """What the members of one group have processed, from the lines of their journals."""
+    """The records that the members of one group have processed, from the lines of their journals."""
 
     def __init__(self) -> None:
         self.partitions: defaultdict[int, PartitionProgress] = defaultdict(PartitionProgress)

@@ -42,7 +42,7 @@ _FILE_MODE = 0o600
 
 
 class Journal:
-    """What a member appends to its file, from any thread."""
+    """The lines that a member appends to its file, from any thread."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _FILE_MODE)
@@ -64,7 +64,7 @@ class Journal:
         self._write("C", "ok" if error is None else name_of(error).replace(" ", ":"))
 
     def failed(self, error: BaseException) -> None:
-        """What ended its reading."""
+        """Note the error that ended its reading."""
         self._write("E", name_of(error).replace(" ", ":"), str(error).replace("\n", " "))
 
     def left(self) -> None:
@@ -89,7 +89,7 @@ class Client(ABC):
 
     @property
     def stops(self) -> bool:
-        """Whether it is to leave."""
+        """True if it is to leave."""
         return self._stops.is_set()
 
     def stop(self) -> None:

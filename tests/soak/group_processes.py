@@ -35,7 +35,7 @@ class MemberProcess:
 
     @property
     def runs(self) -> bool:
-        """Whether there is a process."""
+        """True if there is a process."""
         return self._process is not None
 
     def join(self) -> None:

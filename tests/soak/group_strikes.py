@@ -1,4 +1,4 @@
-"""What befalls the nodes of a cluster while its groups are rebalanced."""
+"""The faults of the nodes of a cluster while its groups are rebalanced."""
 
 from __future__ import annotations
 

@@ -336,7 +336,7 @@ class Cycle:
         return found
 
     def _states(self, client: kafwire.Client) -> list[str]:
-        """What the coordinator has of each transactional id."""
+        """The coordinator's state of each transactional id."""
         request = protocol.DescribeTransactionsRequest(transactional_ids=[lane.transactional_id for lane in self.lanes])
         try:
             leader = client.metadata([TRANSACTION_STATE]).topics[0].partitions[0].leader_id

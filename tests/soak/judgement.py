@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kafwire.testing.history import Report
 
-# Of these a client may tell its user under the faults that are played. No other refusal of a broker's is among them:
+# A client may raise these under the faults that are played. No other refusal of a broker's is among them:
 # numbers that are out of order, for one, would be kafwire's doing.
 TOLERATED = {
     # A request with damaged records: brokers look at its producer id before they look at the checksum. So a damaged
@@ -36,7 +36,7 @@ TOLERATED = {
     "error hop TransactionAbortableError": "the same",
     "error hop ProducerFencedError": "a hop that was paused for longer than its transaction may be open",
     "error usurped ProducerFencedError": "another producer has its id",
-    "error usurped TransactionAbortableError": "it could not send everything, and did not come to hear of the other",
+    "error usurped TransactionAbortableError": "it could not send everything, and did not learn of the other",
     "error usurped TransactionTimeoutError": "the same",
     "error usurped BrokerError INVALID_PRODUCER_EPOCH": "of its records: the broker knows the other's epoch",
     "error usurped TransactionAbortedError": "of its records, if it aborted for another reason",

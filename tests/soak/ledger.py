@@ -45,7 +45,7 @@ class Reading:
 
 @dataclass
 class Ledger:
-    """What happened. `order` has the values of each sender and partition in the order of sending."""
+    """The events. `order` has the values of each sender and partition in the order of sending."""
 
     acked: list[Acked] = field(default_factory=list)
     unknown: set[bytes] = field(default_factory=set)
@@ -95,7 +95,7 @@ def judge(ledger: Ledger, logs: Logs, lost: Callable[[Acked], bool], how: How) -
 
 
 def same(first: Logs, later: Logs, how: How) -> bool:
-    """Whether two have read the same; between them a cleaner may have made more holes."""
+    """True if two have read the same; between them a cleaner may have made more holes."""
     if how != HOLES:
         return first == later
     return first.keys() == later.keys() and all(set(rows) <= set(first[where]) for where, rows in later.items())

@@ -38,7 +38,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one producer does, at `rate` records a second at most, `rows` at a time, to `topics` in turn.
+    """The work of one producer, at `rate` records a second at most, `rows` at a time, to `topics` in turn.
 
     `placement` is "key" (by the key's hash), "sticky" (without a key), or "partition" (it is named). `size` is a
     value's, in bytes; `keys` the number of keys; `window` the number of records under way at most; `aborts` the share
@@ -65,7 +65,7 @@ class Workload:
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """Its name in reports."""
         return f"{self.client} {self.kind} {self.producer} ({self.options.get('compression_type', 'none')})"
 
     @property
@@ -74,7 +74,7 @@ class Workload:
         return f"{self.identity}-group"
 
     def as_json(self) -> dict[str, Any]:
-        """What `from_json` takes."""
+        """The form that `from_json` takes."""
         return asdict(self)
 
     @classmethod
@@ -109,11 +109,11 @@ class Reading:
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """Its name in reports."""
         return f"{self.identity} {self.flavour} {self.way} {self.strategy} {self.commits}".strip()
 
     def as_json(self) -> dict[str, Any]:
-        """What `from_json` takes."""
+        """The form that `from_json` takes."""
         return asdict(self)
 
     @classmethod

@@ -21,7 +21,7 @@ _ARENA_MAX = -8  # of glibc's mallopt
 
 
 def resident_mib(pid: int | str = "self") -> float:
-    """Resident now, in MiB; 0 where the system does not tell or the process is gone."""
+    """Resident now, in MiB; 0 where the system has no figure or the process is gone."""
     try:
         return round(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / _MIB, 1)
     except (OSError, IndexError, ValueError):

@@ -64,7 +64,7 @@ class _Acknowledged:
 
 
 class _Forgotten:
-    """A delivery of which nothing is ever heard."""
+    """A delivery that never gets an outcome."""
 
     def done(self) -> bool:
         return False

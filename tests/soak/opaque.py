@@ -1,4 +1,4 @@
-"""What an episode's faults are where proxies see bytes only, as of TLS: a pure function of the episode.
+"""The faults of an episode where proxies see bytes only, as of TLS: a pure function of the episode.
 
 A rule for an API finds nothing there, so its fault is played now and then on all connections of one broker. Faults that
 only the owner of the frames can make are left out: records damaged (a changed byte of TLS ends the connection, as a

@@ -56,7 +56,7 @@ _PROPERTIES = {
 
 @dataclass
 class Result:
-    """What a peril came to; `skipped` says why it could not be played."""
+    """The result of a peril; `skipped` says why it could not be played."""
 
     name: str
     acked: int = 0

@@ -73,7 +73,7 @@ class Reader:
 
     @property
     def running(self) -> bool:
-        """Whether the thread runs."""
+        """True if the thread runs."""
         return self._thread.is_alive()
 
     def want(self, ends: Ends) -> dict[TopicPartition, int]:
@@ -87,7 +87,7 @@ class Reader:
         self._end = self.want(ends)
 
     def has(self, goal: Mapping[TopicPartition, int]) -> bool:
-        """Whether it has read so far."""
+        """True if it has read so far."""
         return all(self.positions.get(where, -1) >= end for where, end in goal.items())
 
     # -- the thread
@@ -136,7 +136,7 @@ class Reader:
             if position < self._committed.get(where, 0):
                 message = f"{where} begins at {position}, and {self._committed[where]} was committed"
                 raise AssertionError(message)
-            # If it is behind what was given, that was not read: the checker will tell whether there was anything.
+            # If it is behind the delivered records, those were not read: the checker finds whether there were any.
             self._view.move(*where, position, "starts over")
             self.positions[where] = position
         self.counts["begun"] += 1
@@ -218,7 +218,7 @@ def placed_rows(batch: Batch) -> Rows:
 
 
 class _Flavour(ABC):
-    """What a reader needs of a consumer, blocking."""
+    """The calls that a reader needs of a consumer, blocking."""
 
     @abstractmethod
     def open(self, **options: Any) -> None:

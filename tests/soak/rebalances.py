@@ -82,7 +82,7 @@ def options_of(protocol: str, client: str) -> dict[str, Any]:
 
 
 def late_options(number: int) -> dict[str, Any]:
-    """What has every second member give partitions up with records in hand."""
+    """Options by which every second member gives partitions up with records in hand."""
     if number % 2 == 0:
         return {}
     return {"on_revocation": "discard"} if number % 4 == 1 else {"revocation_timeout_ms": LATE_WINDOW_MS}
@@ -247,7 +247,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rate", type=float, default=120.0, help="records a second in each topic (default: 120)")
     parser.add_argument("--members", type=int, default=2, help="of each group, at most (default: 2)")
     parser.add_argument("--protocols", default=",".join(PROTOCOLS), help="the groups (default: all of %(default)s)")
-    parser.add_argument("--client", choices=["kafwire", "confluent"], default="kafwire", help="what members are")
+    parser.add_argument("--client", choices=["kafwire", "confluent"], default="kafwire", help="the members' client")
     parser.add_argument("--exactly-once", action="store_true", help="members write on what they read, in transactions")
     parser.add_argument("--late", action="store_true", help="every second member revokes late, or discards")
     parser.add_argument("--no-strikes", dest="strikes", action="store_false", help="leave the nodes alone")

@@ -55,17 +55,17 @@ class Runner(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell it to send nothing more."""
+        """Have it send nothing more."""
         self._stop.set()
 
     @property
     def stopping(self) -> bool:
-        """Whether to send nothing more."""
+        """True if it is to send nothing more."""
         return self._stop.is_set()
 
     @property
     def running(self) -> bool:
-        """Whether the thread runs."""
+        """True if the thread runs."""
         return self._thread.is_alive()
 
     def pace(self, rows: int) -> None:
@@ -83,7 +83,7 @@ class Runner(ABC):
         return [self.chance.randrange(self.workload.keys) for _ in range(rows)]
 
     def dress(self, key: int, given: bytes | None, partition: int | None) -> Dress:
-        """What a record of a key is sent with besides its value."""
+        """The fields of a record of a key besides its value."""
         headers = (("key", b"%d" % key), ("none", None))[: self.workload.headers]
         return Dress(given, headers, int(time.time() * 1000) if self.workload.timed else None, partition)
 

@@ -2,7 +2,7 @@
 
     for episode in episodes(seed): ...              # begin, faults for `seconds`, healed for `rest`
 
-An episode has rules for the proxies, or does something to nodes, or both. What an episode is about is dealt from
+An episode has rules for the proxies, or does something to nodes, or both. The theme of an episode is dealt from
 shuffled decks, so a short run meets every kind once before any comes twice. One node at a time is struck, rules leave
 most requests alone, and what lasts ends: with 3 replicas and min.insync.replicas=2 something can always be
 acknowledged.

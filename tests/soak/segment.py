@@ -30,7 +30,7 @@ from tests.soak.workers import Broken, ControlBroken, HopProcess, Process
 
 # I6: so soon after the faults have ended all is readable.
 RECOVERY_S = 60.0
-# And all that was under way is settled, which may take the longest delivery time-out more, and everybody goes on.
+# And all that was under way is settled, which may take the longest delivery time-out more, and each process goes on.
 SETTLE_S = RECOVERY_S + 60.0
 _CLIENTS = ("kafwire", "confluent-kafka")
 _BEGIN_S = 60.0
@@ -40,12 +40,12 @@ _SLICE_S = 0.2
 
 
 class Stopped(RuntimeError):
-    """Somebody asked the run to end."""
+    """A signal asked the run to end."""
 
 
 @dataclass
 class Outcome:
-    """What a segment came to. `violations` are kafwire's, in words; `episode` is the number of the next episode."""
+    """The outcome of a segment. `violations` are kafwire's, in words; `episode` is the number of the next episode."""
 
     seconds: float = 0.0
     episode: int = 0

@@ -132,7 +132,7 @@ class Transactions(Runner):
         return committed
 
     def _decide(self, error: Exception) -> bool | None:
-        """What became of a transaction whose block raised."""
+        """The outcome of a transaction whose block raised."""
         if not isinstance(error, Planned):
             self.counts[f"error {name_of(error)}"] += 1
         if hasattr(error, "__notes__"):  # it could not be aborted
@@ -187,7 +187,7 @@ class Transactions(Runner):
 class Transform(Transactions):
     """Reads a topic, and writes a record for each that it reads, with the offsets in the transaction.
 
-    What committed transactions have read is contiguous: each begins where the one before it ended.
+    The records that committed transactions have read are contiguous: each begins where the one before it ended.
     """
 
     def work(self) -> None:

@@ -45,7 +45,7 @@ RUNNERS: dict[tuple[str, str], type[Runner]] = {
 
 
 class Mark:
-    """What was under way at a moment, by runner."""
+    """The open steps at a moment, by runner."""
 
     def __init__(self, number: int, runners: list[Runner]) -> None:
         self.number = number
@@ -54,7 +54,7 @@ class Mark:
         self._left = {runner: runner.started for runner in runners}
 
     def reached(self) -> bool:
-        """Whether all of it is settled, and something was acknowledged since to each."""
+        """True if all of it is settled, and something was acknowledged since to each."""
         for runner, started in list(self._left.items()):
             if (runner.settled >= started and runner.last_success > self.at) or not runner.running:
                 del self._left[runner]
@@ -72,7 +72,7 @@ class Reach:
         self._left = {reader: reader.want(ends) for reader in readers}
 
     def reached(self) -> bool:
-        """Whether all have read up to there."""
+        """True if all have read up to there."""
         for reader, goal in list(self._left.items()):
             if reader.has(goal) or not reader.running:
                 del self._left[reader]

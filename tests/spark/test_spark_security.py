@@ -67,7 +67,7 @@ def read(spark: SparkSession, options: dict[str, str], topic: str) -> DataFrame:
 
 
 def plans(frame: DataFrame) -> str:
-    """All that Spark tells of a query: `explain`, its plans as text and JSON, and what the UI keeps of queries."""
+    """All that Spark shows of a query: `explain`, its plans as text and JSON, and the store of the UI."""
     query: Any = frame._jdf.queryExecution()
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):

@@ -112,7 +112,7 @@ class Walk:
         getattr(self, f"_{kind}")(slot)
 
     def _choose(self, slot: Slot) -> dict[str, Any]:
-        """What it wants, as it says it."""
+        """The topics and the assignor that it wants, as fields."""
         count = self._random.randint(0 if self._random.random() < 0.2 else 1, len(self.topics))
         names = tuple(sorted(self._random.sample([*self.topics, "none"], count)))
         said: dict[str, Any] = {"subscribed_topic_names": [*names]}
@@ -152,7 +152,7 @@ class Walk:
             slot.member_id = self._new_id()
 
     def _odd(self, slot: Slot) -> None:
-        """What a client that is well does not send."""
+        """A request that a healthy client does not send."""
         kind = self._random.choice(["ahead", "behind", "taken", "stranger", "assignor", "first", "away", "invalid"])
         if kind == "ahead":
             self._heartbeat(slot, slot.epoch + self._random.randint(1, 3))

@@ -208,7 +208,7 @@ class Side:
         return value
 
     def _is_ours(self, element: Any) -> bool:
-        """Whether a list of all that there is has this because of us, not because of other tests of the cluster."""
+        """True if a list of all objects has this because of us, not because of other tests of the cluster."""
         if not isinstance(element, dict) or self._api not in LISTINGS:
             return True
         return all(element[key].startswith(PREFIX) for key in NAMES & element.keys() if element[key])

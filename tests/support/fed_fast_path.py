@@ -25,7 +25,7 @@ Taken = dict[int, tuple[int, int, int, int, int]]
 
 
 class Wanted(NamedTuple):
-    """What the engine expects of a partition."""
+    """The engine's expectation for a partition."""
 
     number: int
     offset: int

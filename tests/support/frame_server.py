@@ -63,7 +63,7 @@ class Peer:
         return data
 
     def is_silent(self, seconds: float) -> bool:
-        """Whether nothing comes, not even an end."""
+        """True if nothing comes, not even an end."""
         self.socket.settimeout(seconds)
         try:
             self.socket.recv(1, socket.MSG_PEEK)

@@ -33,7 +33,7 @@ LOOK_S = 1.0
 
 
 class Outcome(NamedTuple):
-    """What a schedule showed."""
+    """The results of a schedule."""
 
     plan: str
     findings: list[Finding]
@@ -228,7 +228,7 @@ class CombinedSchedule:
         self.faults.slow_metadata(each_s, seconds)
 
     async def _lag(self) -> None:
-        """Topics change while brokers have not heard of it."""
+        """Topics change while brokers do not know it."""
         nodes = self.chance.choice([NODES, NODES, [self.chance.choice(NODES)]])
         seconds = self.chance.choice([1.0, 5.0, 15.0])
         self.say(f"brokers {nodes} lag for {seconds:.0f} s")

@@ -203,5 +203,5 @@ class GroupWorld:
         await self.until(is_so, limit_s)
 
     def committed(self) -> dict[tuple[str, int], int]:
-        """What the coordinator has."""
+        """The offsets of the coordinator."""
         return {where: kept.offset for where, kept in self.world.state.part(OffsetStore).of(GROUP).items()}

@@ -23,7 +23,7 @@ JOINS_AGAIN_S = 20.0
 
 
 class GroupFaults:
-    """What befalls one group. Each fault excuses what waits because of it, and no longer."""
+    """The faults of one group. Each fault excuses what waits because of it, and no longer."""
 
     def __init__(self, world: ClusterWorld, group_id: str, inputs: Inputs, watch: GroupWatch) -> None:
         self._world, self._group_id, self._inputs, self._watch = world, group_id, inputs, watch

@@ -210,7 +210,7 @@ class GroupSchedule:
 
 
 def run(seed: int) -> list[str]:
-    """What went wrong in the schedule of a seed, with what befell it."""
+    """The faults in the schedule of a seed, with its events."""
     schedule = GroupSchedule(seed)
     with schedule.group:
         schedule.world.run(schedule.run())

@@ -58,7 +58,7 @@ class GroupStage:
                 self._written[made.partition, made.offset] += 1
 
     def read(self) -> Counter[Seen]:
-        """What was read, and how often."""
+        """The records that were read, and how often."""
         return Counter(seen for member in self.members for seen in member.look()[1])
 
     def describe(self) -> str:

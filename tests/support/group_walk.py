@@ -177,7 +177,7 @@ class Walk:
         self._ask(f"list {states} {types}", None, request, 5)
 
     def _odd(self, slot: Slot) -> None:
-        """What a client that is well does not send."""
+        """A request that a healthy client does not send."""
         kind = self._random.choice(["delete", "no name", "short", "stranger", "taken", "no protocols", "empty"])
         join: dict[str, Any] = {"session_timeout_ms": LONG_MS, "rebalance_timeout_ms": LONG_MS}
         named = protocol.JoinGroupRequest.JoinGroupRequestProtocol(name="a", metadata=b"odd")

@@ -42,7 +42,7 @@ def batch(payload: bytes, *, codec: str = "none", count: int = 1, last_delta: in
 
 
 def record_start(key: int, value: int) -> bytes:
-    """What comes before the key of a record with `key` and `value` bytes and no headers."""
+    """The bytes before the key of a record with `key` and `value` bytes and no headers."""
     body = b"\0\0\0" + varint(key)
     return varint(len(body) + key + len(varint(value)) + value + 1) + body
 

@@ -1,4 +1,4 @@
-"""One Java process that runs Kafka's own classes. What it can be asked: tests/conformance/java/Oracle.java."""
+"""One Java process that runs Kafka's own classes. Its commands: tests/conformance/java/Oracle.java."""
 
 import hashlib
 import json

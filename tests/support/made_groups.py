@@ -40,7 +40,7 @@ def draw_members(
 
 
 def problems(topics: MadeTopics, members: Sequence[GroupMember], found: Assignment, *, whole: bool = True) -> list[str]:
-    """What no assignment may do. `whole`: nothing is left over that somebody wants."""
+    """The faults of an assignment. `whole`: no wanted partition is left over."""
     wants = {member.member_id: set(member.topics) for member in members}
     counts = Counter(each for given in found.values() for each in given)
     wrong = [f"{each} is given {count} times" for each, count in counts.items() if count > 1]

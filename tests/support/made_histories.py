@@ -61,7 +61,7 @@ class Sent:
         return longer[: self.changed.get("size", self.size)]
 
     def seen_in(self, where: TopicPartition, changed: dict[str, Any]) -> Dress:
-        """What a reader finds besides the value."""
+        """The fields that a reader finds besides the value."""
         sent = self.dress or Dress()
         time = 1_760_000_000_000 if sent.timestamp_ms is None else sent.timestamp_ms
         found = sent._replace(timestamp_ms=time, partition=where.partition)
@@ -421,7 +421,7 @@ class World:
 
     @property
     def whole(self) -> bool:
-        """Whether an observer reads all of the log, aborted records too."""
+        """True if an observer reads all of the log, aborted records too."""
         return any(view.isolation == UNCOMMITTED for view in self.finals)
 
     def pick(self, fits: Callable[[Sent], bool]) -> Sent:

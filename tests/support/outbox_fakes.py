@@ -46,7 +46,7 @@ class FakeDelivery:
         self.is_done = False
 
     def done(self) -> bool:
-        """Whether the outcome is known."""
+        """True if the outcome is known."""
         return self.is_done
 
     def exception(self) -> KafkaError | None:

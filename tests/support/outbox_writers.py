@@ -16,7 +16,7 @@ SHARED = "1234"
 
 
 class Aggregates:
-    """What several threads change at once: each has a version, which a row of the outbox names.
+    """The versions that several threads change at once: each key has one, which a row of the outbox names.
 
     Whatever became of a commit whose reply was lost, the versions that the database has in the end are those that have
     to be in the topic.

@@ -38,7 +38,7 @@ def name(record: Sent) -> str:
 
 
 def visible(world: World, record: Sent) -> bool:
-    """Whether the final readings see it."""
+    """True if the final readings see it."""
     return record.offset is not None and (world.whole or record.is_shown)
 
 
@@ -77,7 +77,7 @@ def lose_a_record_acknowledged_without_an_offset(world: World) -> Expected:
 
 
 def cut_a_log_off(world: World) -> Expected:
-    """What an unclean election leaves: the log ends before a record that was acknowledged. All readings are of then."""
+    """The log after an unclean election: it ends before a record that was acknowledged. All readings are of then."""
     record = world.pick(
         lambda r: (
             r.told_offset is not None
@@ -389,7 +389,7 @@ def show_one_observer_another_record(world: World) -> Expected:
 
 
 def one_of_several(world: World, *, told: bool = False) -> tuple[Seen, Sent]:
-    """A view, and a record of which others tell too. Of a transaction only others of the same kind can tell."""
+    """A view, and a record that others show too. A record of a transaction is shown only by others of the same kind."""
     record = world.pick(
         lambda r: r.offset is not None and world.logs[r.where].count(r) == 1 and (not told or r.told_offset is not None)
     )

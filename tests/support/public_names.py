@@ -71,7 +71,7 @@ class Documented:
 
     @property
     def needs_broker(self) -> bool:
-        """Whether its example talks to a broker."""
+        """True if its example talks to a broker."""
         source = "".join(example.source for example in doctest.DocTestParser().get_examples(self.doc))
         return any(isinstance(node, ast.Name) and node.id in ON_BROKER for node in ast.walk(ast.parse(source)))
 

@@ -31,7 +31,7 @@ def all_up(cluster: KafkaCluster) -> KafkaCluster:
 
 
 def committed(cluster: KafkaCluster, topic: str) -> list[bytes]:
-    """What readers of committed records see, once all markers are written: a commit is decided before that."""
+    """The committed records, once all markers are written: a commit is decided before that."""
     return committed_at(cluster.bootstrap, topic)
 
 

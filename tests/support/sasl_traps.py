@@ -1,4 +1,4 @@
-"""What a broker that plays tricks sends in an exchange, and how any exchange has to take it."""
+"""Messages of a broker that plays tricks in an exchange, and the reaction that any exchange must have."""
 
 import traceback
 

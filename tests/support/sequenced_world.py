@@ -23,7 +23,7 @@ from kafwire.producer.sequencer import (
 
 @dataclass(eq=False)
 class Batch:
-    """What a sequencer needs, and what the test wants to know."""
+    """A batch as a sequencer needs it, with the records that the test looks at."""
 
     records: list[int]
     producer: tuple[int, int] | None = None
@@ -37,7 +37,7 @@ class Batch:
 
 @dataclass
 class Known:
-    """What the broker remembers of one producer."""
+    """The broker's memory of one producer."""
 
     epoch: int = -1
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=5))
@@ -80,7 +80,7 @@ class Broker:
         return 0
 
     def remembered(self, producer_id: int) -> tuple[int, int] | None:
-        """As DescribeProducers tells."""
+        """As in a DescribeProducers response."""
         known = self.producers.get(producer_id)
         if known is None:
             return None
@@ -99,7 +99,7 @@ class Broker:
         self.producers[current.producer_id] = Known(max(known.epoch, current.epoch) + 1)
 
     def has(self, batch: Batch) -> bool:
-        """Whether the log has it, by itself or inside of a larger one."""
+        """True if the log has it, by itself or inside of a larger one."""
         return any(
             producer == batch.producer and sequence <= batch.sequence < sequence + len(records)
             for producer, sequence, records in self.stored

@@ -39,7 +39,7 @@ class Accepted(NamedTuple):
 
 @dataclass(slots=True)
 class ShareHistory:
-    """What happened in one schedule. `wait_s`: how soon each record is handed out."""
+    """The events of one schedule. `wait_s`: how soon each record is handed out."""
 
     wait_s: float
     written: dict[Place, float] = field(default_factory=dict)  # records, and when each was written

@@ -243,7 +243,7 @@ class ReadingWalk:
         self._fetch(reader, said=said, named=sorted(said))
 
     def _some(self, reader: Reader, kinds: Sequence[int] = (GAP, ACCEPT, RELEASE, RELEASE, REJECT)) -> dict[int, Any]:
-        """What it says of some of the records that it has."""
+        """Acknowledgements of some of the records that it has."""
         said: dict[int, list[tuple[int, int, list[int]]]] = {}
         for index, held in reader.held.items():
             if not held or self._random.random() < 0.3:
@@ -278,7 +278,7 @@ class ReadingWalk:
         self.lines.append(f"look -> {error_of(found)} {shown}")
 
     def _odd(self, reader: Reader) -> None:
-        """What a client that is well does not send."""
+        """A request that a healthy client does not send."""
         kind = self._random.choice(
             ["epoch", "stranger", "types", "order", "range", "others", "topic", "partition", "renew", "member", "opens"]
         )

@@ -30,7 +30,7 @@ NAMES = {
 
 
 class Flavour:
-    """One of the two, and what it is used in. What it makes is closed in the end."""
+    """One of the two, and what it is used in. Objects that it makes are closed in the end."""
 
     def __init__(self, kind: str, world: World, patch: pytest.MonkeyPatch) -> None:
         self.kind = kind
@@ -44,7 +44,7 @@ class Flavour:
 
     @property
     def blocks(self) -> bool:
-        """Whether it is the blocking one."""
+        """True if it is the blocking one."""
         return self.kind == "sync"
 
     def class_of(self, name: str) -> Any:
@@ -70,7 +70,7 @@ class Flavour:
         return made
 
     def get(self, said: Any) -> Any:
-        """What a call comes to; of batches or records, all that come."""
+        """The result of a call; of batches or records, all that come."""
         if isinstance(said, AsyncIterator):
             return self.world.run(_all(said))
         if isinstance(said, Awaitable):
@@ -103,7 +103,7 @@ class Flavour:
         return found[0]
 
     def outcome(self, delivery: Any) -> Any:
-        """What becomes of what was sent, once that is decided."""
+        """The outcome of a delivery, once it is decided."""
         if self.blocks:
             self.world.pass_time(1)
             return delivery.result(0)
@@ -152,5 +152,5 @@ def rows(batches: Iterable[Any]) -> dict[int, list[int]]:
 
 
 def never(*_: Any, **__: Any) -> NoReturn:
-    """What must not be called."""
+    """A function that must not be called."""
     raise AssertionError("this must not be called")

@@ -25,7 +25,7 @@ def answer_frames(connection: ssl.SSLSocket) -> None:
 
 
 def server_context(identity: Identity, clients: Authority | None = None) -> ssl.SSLContext:
-    """What shows a certificate, and wants one of `clients`."""
+    """A context that shows a certificate, and wants one of `clients`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
         context.load_cert_chain(identity.write(Path(folder), "server").both)

@@ -38,7 +38,7 @@ class Asked:
 
     @property
     def basic(self) -> str:
-        """What the header Authorization says of client and secret."""
+        """The client and the secret in the header Authorization."""
         kind, _, data = self.headers.get("authorization", "").partition(" ")
         assert kind == "Basic"
         return base64.b64decode(data, validate=True).decode()
@@ -46,7 +46,7 @@ class Asked:
 
 @dataclass
 class Answer:
-    """What the endpoint says; `before` runs first, and may wait."""
+    """The endpoint's reply; `before` runs first, and may wait."""
 
     status: int = 200
     body: bytes = b"{}"

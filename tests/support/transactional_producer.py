@@ -61,13 +61,13 @@ class Transacting(Work):
 
     @property
     def seen(self) -> list[bytes | None]:
-        """What readers of committed records see of "t", all partitions, once the markers are written."""
+        """The committed records of "t", all partitions, once the markers are written."""
         self.world.pass_time(1)
         return [value for log in self.world.topics["t"].partitions for value in committed_values(log)]
 
     @property
     def offset(self) -> int | None:
-        """What the group has committed."""
+        """The offset that the group has committed."""
         kept = self.world.committed["g"].get(IN)
         return None if kept is None else kept.offset
 

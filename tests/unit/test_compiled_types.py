@@ -213,7 +213,7 @@ def test_bytes_that_change_under_their_batches_are_an_error() -> None:
 
 
 def test_a_batch_is_cut_while_decompression_has_no_room() -> None:
-    """What a batch was, the engine has held before: it does not wait for others that decompress."""
+    """Memory of a batch was the engine's before: the split does not wait for others that decompress."""
     value = bytes(10 << 20)
     store = Store(1, batch_size=64 << 20, max_request_size=64 << 20, buffer_memory=256 << 20, compression="lz4")
     try:

@@ -75,12 +75,12 @@ def described(one: Documented, section: str) -> str:
 
 
 def is_error(one: Documented) -> bool:
-    """Whether it is an exception: users catch it, and make none."""
+    """True if it is an exception: users catch it, and make none."""
     return inspect.isclass(one.value) and issubclass(one.value, BaseException)
 
 
 def parameters(one: Documented) -> list[str]:
-    """What users may give it."""
+    """The arguments that users may give it."""
     if isinstance(one.value, property | EnumType) or is_error(one) or str(one) in GENERATED:
         return []
     if inspect.isclass(one.value) and MADE.search(one.doc):
@@ -99,7 +99,7 @@ def parameters(one: Documented) -> list[str]:
 
 
 def returns(one: Documented) -> bool:
-    """Whether a function says that it returns something, other than whether something holds."""
+    """True if a function has to say what it returns; a bool needs no word."""
     if inspect.isclass(one.value) or isinstance(one.value, property):
         return False
     nothing = {"None", "bool", None, bool, "Coroutine[Any, Any, None]"}
@@ -107,7 +107,7 @@ def returns(one: Documented) -> bool:
 
 
 def raises(one: Documented) -> bool:
-    """Whether its own code raises something, or asks the engine."""
+    """True if its own code raises something, or asks the engine."""
     if inspect.isclass(one.value) or isinstance(one.value, property) or one.function.__name__ in SILENT:
         return False
     try:

@@ -1,4 +1,4 @@
-"""What Kafka's ACLs have to permit for each request."""
+"""The operations that Kafka's ACLs have to permit for each request."""
 
 from kafwire.error_codes import ErrorCode
 from kafwire.permissions import _PERMISSIONS, REFUSALS, needed

@@ -25,7 +25,7 @@ def engine() -> Iterator[NativeEngine]:
 
 
 class Work:
-    """A coroutine of the engine's that tells how far it came, and ends when it is let go."""
+    """A coroutine of the engine's that shows how far it came, and ends when the test lets it."""
 
     def __init__(self, engine: NativeEngine) -> None:
         self.engine = engine

@@ -43,7 +43,7 @@ def batch_of(partition: int, start: int, stop: int, topic: str = "orders") -> Ba
 
 
 class World:
-    """What the fakes give and what they were asked."""
+    """The data of the fakes and the calls that they got."""
 
     def __init__(self) -> None:
         self.asked: dict[str, Any] = {}
@@ -217,7 +217,7 @@ def run(*arguments: str) -> Result:
 
 
 def forever(*polled: list[Batch], end: Callable[[], list[Batch]]) -> Iterator[list[Batch]]:
-    """What arrives: batches, nothing for a while ([]), and in the end what `end` raises."""
+    """The polls: batches, nothing for a while ([]), and in the end the error that `end` raises."""
     yield from polled
     yield end()
 

@@ -30,7 +30,7 @@ def server(talk: Callable[[socket.socket], object]) -> Iterator[int]:
     """A port where each connection is handed to `talk`."""
 
     def answer(connection: socket.socket) -> None:
-        if connection.recv(1000):  # a connection that only looks whether somebody is there says nothing
+        if connection.recv(1000):  # a connection that only checks the port says nothing
             talk(connection)
 
     with SocketServer(answer) as listening:
@@ -80,14 +80,14 @@ def test_no_server_listens() -> None:
         (b"", "the peer closed the connection"),
     ],
 )
-def test_somebody_else_listens(said: bytes, words: str) -> None:
+def test_another_kind_of_server_listens(said: bytes, words: str) -> None:
     with server(lambda connection: connection.sendall(said)) as port:
         found = last(examine("127.0.0.1", port, 1.0))
     assert found.step == "protocol"
     assert words in found.seen
 
 
-def test_somebody_listens_and_says_nothing() -> None:
+def test_a_server_listens_and_says_nothing() -> None:
     with black_hole() as address:
         found = last(examine("127.0.0.1", int(address.rpartition(":")[2]), 0.5))
     assert found.step == "protocol"
@@ -170,7 +170,7 @@ def test_the_printed_lines() -> None:
     assert list(lines(Finding("name", False, "x", "do z"))) == ["WRONG  name        x", "                   -> do z"]
 
 
-def test_the_exit_code_tells() -> None:
+def test_the_exit_code_of_a_failed_step() -> None:
     result = CliRunner().invoke(main, ["doctor", closed_port(), "-J"])
     assert result.exit_code == 1
     assert [json.loads(line)["ok"] for line in result.stdout.splitlines()] == [True, False]

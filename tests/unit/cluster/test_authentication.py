@@ -54,7 +54,7 @@ def metadata() -> protocol.MetadataRequest:
 
 
 def accept(world: World, lifetime_ms: int = 0) -> list[bytes]:
-    """Have brokers accept everybody; what was said to them."""
+    """Have brokers accept each client; returns the messages that they got."""
     said: list[bytes] = []
 
     def authenticate(call: Call) -> Any:
@@ -499,7 +499,7 @@ def test_a_short_session_is_not_renewed_within_a_second() -> None:
 def test_an_expired_delegation_token_is_accepted_by_the_broker_and_not_by_us(
     version: int, lifetime_ms: int, has_expired: bool
 ) -> None:
-    """The connection would be closed at its first request, without a word. Version 0 does not tell lifetimes."""
+    """The connection would be closed at its first request, without a word. Version 0 has no lifetimes."""
     exchange: Any = SimpleNamespace(mechanism="SCRAM-SHA-256", blocks=lambda _: False, respond=lambda _: None)
     login: Any = SimpleNamespace(identity="'id'", mechanism="SCRAM-SHA-256", is_by_delegation_token=True)
     login.accepted = lambda _: None

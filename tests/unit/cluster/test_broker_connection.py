@@ -185,7 +185,7 @@ def test_a_throttled_connection_waits_before_it_sends_again() -> None:
         assert second.at_ms - first.at_ms >= 2_000
 
 
-def test_a_throttle_that_the_greeting_tells_is_waited_for() -> None:
+def test_a_throttle_in_the_greeting_is_waited_for() -> None:
     with World() as world:
         connection = make_connection(world)
         greeting = world._on_ApiVersions
@@ -411,7 +411,7 @@ def test_a_greeting_without_a_response_is_given_up_in_time() -> None:
 
 @pytest.fixture
 def addresses() -> list[str]:
-    """What `kafka.example` resolves to."""
+    """The addresses of `kafka.example`."""
     return []
 
 
@@ -590,7 +590,7 @@ def test_sending_without_a_connection_is_an_error() -> None:
         make_connection(world).send(1, [b""], lambda _frame, _error: None)
 
 
-def test_counters_tell_what_went_over_the_wire() -> None:
+def test_counters_of_requests_on_the_wire() -> None:
     with World() as world:
         connection = make_connection(world)
         assert connection.stats()["requests"] == 0

@@ -187,7 +187,7 @@ def test_an_unknown_topic_is_believed_after_a_few_responses_over_three_seconds()
     ("at_ms", "believed"),
     [
         ([0], False),
-        ([0, 100, 300, 700], False),  # a response each time, but the brokers had no time to hear of a topic
+        ([0, 100, 300, 700], False),  # a response each time, but the brokers had no time to learn of a topic
         ([0, 1500, 2999, 2999], False),
         ([0, 2000, 4000], False),  # time enough, but slow responses: they may all be older than the topic
         ([0, 2000, 4000, 6000], True),
@@ -253,7 +253,7 @@ def test_concurrent_refreshes_share_a_request_unless_they_ask_for_more() -> None
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_a_refresh_that_was_cancelled_is_not_what_the_next_one_hears_of(*, fails: bool) -> None:
+def test_a_refresh_that_was_cancelled_is_not_the_result_of_the_next_one(*, fails: bool) -> None:
     async def cancel_one(world: World, cluster: Cluster) -> None:
         await cluster.refresh(["t"])
         refresh = asyncio.ensure_future(cluster.refresh())
@@ -306,7 +306,7 @@ def test_a_partition_that_stays_without_a_leader_is_named() -> None:
 
 
 def test_a_broker_that_lags_does_not_move_leaders_back() -> None:
-    """The new leader's news came first; then a broker that has not heard yet tells the old."""
+    """The new leader's news came first; then a broker without them returns the old leader."""
     with World(brokers=2) as world:
         topic = world.create_topic("t")
         cluster = make_cluster(world)

@@ -21,7 +21,7 @@ from tests.support.simulated_scan import Scanning
 
 
 def answer_of(world: World, *nodes: int, cluster_id: str = "simulated", error: int = 0) -> protocol.MetadataResponse:
-    """Metadata that tells of some brokers only, and of no topic."""
+    """Metadata with some brokers only, and without a topic."""
     kind = protocol.MetadataResponse
     brokers = [
         kind.MetadataResponseBroker(node_id=n, host=world.nodes[n].host, port=world.nodes[n].port) for n in nodes
@@ -35,7 +35,7 @@ def addresses(cluster: Cluster) -> dict[int, str]:
 
 @pytest.fixture
 def boot() -> list[str]:
-    """What the bootstrap server `boot.example` resolves to."""
+    """The addresses of the bootstrap server `boot.example`."""
     return []
 
 
@@ -187,7 +187,7 @@ def test_without_rebootstrapping_known_brokers_are_asked_for_ever() -> None:
         world.run(scenario(world, make_cluster(world, **options)))
 
 
-def test_after_a_bootstrap_server_with_nothing_to_tell_the_next_address_is_asked(boot: list[str]) -> None:
+def test_after_a_bootstrap_server_without_brokers_the_next_address_is_asked(boot: list[str]) -> None:
     boot += ["10.0.0.1", "10.0.0.2"]
     with World(brokers=2) as world:
         world.engine.resolver.names["boot.example"] = boot

@@ -69,7 +69,7 @@ def test_a_token_is_made() -> None:
 def test_a_token_is_made_as_the_broker_likes() -> None:
     cluster = Answering(created())
     token = asyncio.run(cluster.tokens.create((), None, None)())
-    assert token.requester == token.owner == "User:alice"  # older brokers do not tell: it cannot be anybody else
+    assert token.requester == token.owner == "User:alice"  # older brokers do not return it: it cannot be another user
     assert not cluster.asked.owner_principal_name
     assert (cluster.asked.max_lifetime_ms, cluster.asked.renewers) == (-1, [])
     for version in (1, 2, 3):

@@ -86,7 +86,7 @@ def test_news_of_an_older_epoch_do_not_move_a_leader_back() -> None:
     assert metadata.leader("t", 1) == 3
 
 
-def test_brokers_that_tell_no_epoch_are_believed() -> None:
+def test_brokers_without_epochs_are_believed() -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, -1)}), 0)
     metadata.update(news({0: (2, -1)}), 0)
@@ -234,7 +234,7 @@ def test_replicas_are_known_and_their_change_is_news() -> None:
 
 
 def test_what_was_known_of_another_cluster_is_forgotten() -> None:
-    """Its epochs are higher, its topics have the same names, and no id tells them apart."""
+    """Its epochs are higher, its topics have the same names, and no id distinguishes them."""
     none = uuid.UUID(int=0)
     metadata = Metadata()
     metadata.update(news({0: (1, 50), 7: (2, 50)}, topic_id=none), 0)
@@ -271,7 +271,7 @@ def test_a_hint_of_a_newer_epoch_moves_the_leader(topic: str | uuid.UUID) -> Non
     assert metadata.leader("t", 0) == 2
     assert metadata.topics["t"].partitions[0].replicas == (1, 2)
     assert metadata.leader("t", 1) == 1
-    assert before.partitions[0].leader == 1, "what was handed out stays as it was"
+    assert before.partitions[0].leader == 1, "a returned object stays as it was"
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_a_forgotten_topic_is_not_known() -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, 5)}), 0)
     metadata.update(news({}, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 0)
-    metadata.forget(["t", "never heard of"])
+    metadata.forget(["t", "never known"])
     assert (metadata.topics, metadata.errors, metadata.names) == ({}, {}, {})
 
 

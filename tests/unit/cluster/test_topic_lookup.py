@@ -59,7 +59,7 @@ def test_all_topics_of_a_column_are_asked_for_with_one_request() -> None:
         assert asked_to_create(world) == [["a", "b", "c"]]
 
 
-def test_what_somebody_deletes_stays_deleted() -> None:
+def test_a_deleted_topic_stays_deleted() -> None:
     with World() as world:
         world.auto_create = True
         world.create_topic("kept")
@@ -149,7 +149,7 @@ def test_a_client_never_asks() -> None:
         assert world.topics == {}
 
 
-def test_a_broker_that_does_not_tell_of_itself_holds_nothing_up() -> None:
+def test_a_broker_that_does_not_describe_itself_holds_nothing_up() -> None:
     """The time-out is that of the search, whatever it waits for."""
     with World() as world:
         world.on("DescribeConfigs", lambda _: NEVER)

@@ -40,7 +40,7 @@ line.native.stop()
 
 
 def run(body: str, *, bounded: bool = False) -> str:
-    """What a program with a `Line` printed."""
+    """The output of a program with a `Line`."""
     code = BEGIN % bounded + textwrap.dedent(body) + END
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],

@@ -1,4 +1,4 @@
-"""What a consumer promises when something goes wrong: both flavours in the simulated world, on an engine that may
+"""The promises of a consumer when something goes wrong: both flavours in the simulated world, on an engine that may
 lag."""
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def fed() -> Iterator[Fed]:
 
 
 def judged(data: bytes, version: int, wants: Wants, session: int) -> tuple[Taken, dict[int, tuple[int, int]]]:
-    """What `BrokerFetcher` would queue where no decision is needed, and where it lies in the frame."""
+    """The slices that `BrokerFetcher` would queue where no decision is needed, and their places in the frame."""
     try:
         answer = parse_answer(Buffer(data), version)
     except ProtocolError:
@@ -65,7 +65,7 @@ def judged(data: bytes, version: int, wants: Wants, session: int) -> tuple[Taken
 
 
 def check(data: bytes, version: int, wants: Wants, session: int) -> Taken:
-    """Feed a response to it; the engine must have queued each slice that it takes. What it took."""
+    """Feed a response to it; the engine must have queued each slice that it takes. Returns the slices that it took."""
     expected, places = judged(data, version, wants, session)
     fed, engine = Fed(wants, idle_loop()), Fed(wants, idle_loop())
     try:

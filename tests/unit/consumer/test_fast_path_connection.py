@@ -94,7 +94,7 @@ def test_a_fast_path_of_no_connection_is_harmless(fed: Fed) -> None:
     fed.native.set_response_filter(99, fed.fast_path)
 
 
-def test_the_reader_that_was_served_tells_the_engine(fed: Fed, peer: Peer) -> None:
+def test_the_served_reader_notifies_the_engine(fed: Fed, peer: Peer) -> None:
     """The drain reports the response when the reader has its rows, after any number of responses without one."""
     fed.native.set_response_filter(peer.number, fed.fast_path)
     got: list[Any] = []

@@ -1,4 +1,4 @@
-"""What the engine makes of records that the I/O thread has queued: they count once, whatever happens in between."""
+"""The engine and records that the I/O thread has queued: they count once, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_records_whose_response_the_engine_never_sees_count(trouble: str, strate
         lagging.engine(lambda: None)
         lagging.consuming.until(lambda: lagging.cursor.position == 15, reads=False)
         assert lagging.consuming.drain() == 1
-        assert lagging.consuming.queue.queued_bytes() == 0, "what was read is paid back"
+        assert lagging.consuming.queue.queued_bytes() == 0, "bytes that were read are paid back"
         lagging.rows["t", 0] += write(world, "t", records=2)
         lagging.consuming.until_read(lagging.rows)
         lagging.consuming.close()

@@ -95,7 +95,7 @@ def test_a_frame_counts_as_the_buffer_that_holds_it(line: Line, size: int) -> No
 
 
 def test_the_pool_keeps_what_buffers_may_hold() -> None:
-    gc.collect()  # what other tests left
+    gc.collect()  # leftovers of other tests
     before = pool_limit()
     first, second = Line(), Line()
     first.queue.keep_idle(24 << 20)
@@ -257,7 +257,7 @@ def test_a_read_has_one_reader(line: Line) -> None:
 
 
 class Stream:
-    """What pyarrow asks for a stream."""
+    """The stream interface that pyarrow asks for."""
 
     def __init__(self, reader: FetchReader) -> None:
         self._reader = reader

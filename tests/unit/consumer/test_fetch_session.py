@@ -133,7 +133,7 @@ def test_what_the_broker_never_had_is_not_forgotten() -> None:
     session = session_with("a")
     session.want("b", FIRST)
     session.drop("b")
-    session.drop("never heard of")
+    session.drop("never known")
     assert session.plan() == (7, 1, [], [])
 
 
@@ -414,7 +414,7 @@ def test_the_wanted_keys() -> None:
     assert session.asked("a") is None
 
 
-def test_state_as_metrics_tell_it() -> None:
+def test_state_in_metrics() -> None:
     session = session_with("a")
     assert (session.session_id, session.epoch) == (7, 1)
     session.renew()

@@ -1,6 +1,6 @@
 """`consumer.fetch_strategies`: one set of scenarios for all, in the simulated world.
 
-What must hold for all of them, and, where they differ, what each says of itself.
+The rules for all of them, and, where they differ, the rule of each.
 """
 
 from __future__ import annotations

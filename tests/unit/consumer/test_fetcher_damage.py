@@ -156,7 +156,7 @@ def some_answers(world: World, count: int, change: Callable[[bytes], bytes]) -> 
     ids=["half", "nothing", "garbage", "more"],
 )
 def test_responses_that_cannot_be_read(change: Callable[[bytes], bytes], strategy: dict[str, Any]) -> None:
-    """Once or twice: on another connection it is read again. Again and again: the user hears of it, and may go on."""
+    """Once or twice: on another connection it is read again. Again and again: the consumer raises it, and may go on."""
     with World() as world:
         rows = fill(world, "t", partitions=2)
         with Consuming(world, topics="t", **strategy) as consuming:

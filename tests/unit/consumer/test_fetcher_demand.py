@@ -21,7 +21,7 @@ FAIR = [strategy for strategy in STRATEGIES if strategy.get("fetch_strategy") !=
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_nothing_is_fetched_before_somebody_asks(strategy: dict[str, Any]) -> None:
+def test_nothing_is_fetched_before_a_read(strategy: dict[str, Any]) -> None:
     with World() as world:
         rows = fill(world, "t", partitions=3)
         with Consuming(world, topics="t", asks=False, **strategy) as consuming:
@@ -31,7 +31,7 @@ def test_nothing_is_fetched_before_somebody_asks(strategy: dict[str, Any]) -> No
             consuming.until_read(rows)
 
 
-def test_a_partition_that_is_added_is_not_fetched_before_somebody_asks() -> None:
+def test_a_partition_that_is_added_is_not_fetched_before_a_read() -> None:
     with World() as world:
         fill(world, "t", partitions=1)
         with Consuming(world, topics="t", asks=False, metadata_max_age_ms=5_000) as consuming:
@@ -159,7 +159,7 @@ def test_pause_keeps_buffered_records_and_sends_nothing() -> None:
             consuming.idle()
             before = len(consuming.fetches())
             consuming.pause(0, 1)
-            consuming.idle(0.6)  # what was parked comes back
+            consuming.idle(0.6)  # the parked response comes back
             assert consuming.drain() == 0
             consuming.idle(60)
             assert len(consuming.fetches()) <= before + 1
@@ -354,7 +354,7 @@ def visit(consuming: Consuming, topic: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 def test_a_partition_whose_reader_left_is_requested_once_at_most(strategy: dict[str, Any]) -> None:
-    """His records are there when he comes again; in the meantime nothing more is asked for him."""
+    """Its records are there when a reader comes again; in the meantime nothing more is requested."""
     with World() as world:
         fill(world, "t", partitions=1, batches=40, size=1_000)
         fill(world, "quiet", batches=0)
@@ -362,10 +362,10 @@ def test_a_partition_whose_reader_left_is_requested_once_at_most(strategy: dict[
         with Consuming(world, topics=["t", "quiet"], asks=False, **options) as consuming:
             visit(consuming, "quiet", 0.02)
             consuming.idle(30)
-            assert len(consuming.fetches()) == 1  # the one that was parked as he left
-            # With a connection of its own, or an immediate fetch, a partition is asked for as soon as somebody comes.
+            assert len(consuming.fetches()) == 1  # the one that was parked as the reader left
+            # With a connection of its own, or an immediate fetch, a partition is requested as soon as a reader comes.
             waits = strategy.get("fetch_strategy") == "per_node" or strategy.get("single_socket")
-            for _ in range(2):  # what lies in his buffer the second time is enough
+            for _ in range(2):  # the records in its buffer the second time are enough
                 visit(consuming, "quiet", 0.02)
                 visit(consuming, "t", 0.0)
                 consuming.idle(5)
@@ -390,7 +390,7 @@ def test_a_reader_that_comes_back_before_its_partition_was_requested_reads_on(st
 
 
 def test_the_pool_keeps_what_a_consumer_may_hold_until_it_is_closed() -> None:
-    gc.collect()  # what other tests left
+    gc.collect()  # leftovers of other tests
     before = pool_limit()
     with World() as world:
         fill(world, "t")

@@ -1,4 +1,4 @@
-"""What a consumer hands out of logs with transactions, markers and holes."""
+"""The records that a consumer delivers from logs with transactions, markers and holes."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ async def seconds_to_close(group: GroupWorld, *timeout: float, **options: Any) -
         partition.append_values([b"v"])
     group.world.changed()
     assert await member.consumer.poll(30.0)
-    await member.consumer.poll(0.1)  # what was read is processed
+    await member.consumer.poll(0.1)  # the records are processed
     group.world.state.interceptors.insert(0, hang)
     began = group.world.loop.time()
     await member.consumer.close(*timeout)

@@ -1,4 +1,4 @@
-"""What has gone wrong in groups of other clients, fault by fault; each name says which. In the simulated world.
+"""Faults of groups in other clients, one by one; each name says which. In the simulated world.
 
 Numbers are those of librdkafka's tests (0106), and of issues of the projects named.
 """
@@ -228,7 +228,7 @@ def test_0106_a_commit_in_on_lost_is_refused(protocol: dict[str, Any]) -> None:
 
 
 def test_a_batch_from_before_the_partition_was_lost_and_came_back_is_not_committed(protocol: dict[str, Any]) -> None:
-    """What others have processed meanwhile would be processed again."""
+    """Records that others have processed meanwhile would be processed again."""
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
@@ -250,7 +250,7 @@ def test_a_batch_from_before_the_partition_was_lost_and_came_back_is_not_committ
             with pytest.raises(CommitFailedError, match="t-0 of group 'g' was another member's"):
                 await member.consumer.commit(batch)
             assert group.committed() == {("t", 0): 20}
-            # What its user seeks and reads again is his to commit.
+            # Records that it seeks and reads again may be committed.
             where = TopicPartition("t", 0)
             await member.consumer.seek(where, 5)
             (again,) = await member.consumer.poll(30.0)

@@ -430,7 +430,7 @@ def test_a_partition_lost_while_the_last_commit_is_under_way_stays_lost() -> Non
 
 @contextmanager
 def slow_decoding(group: GroupWorld) -> Iterator[asyncio.Event]:
-    """What another thread decodes is there at once, and arrives once the event is set."""
+    """A batch decoded in another thread is there at once, and arrives once the event is set."""
     loop, arrives = group.world.loop, asyncio.Event()
     real = loop.run_in_executor
 

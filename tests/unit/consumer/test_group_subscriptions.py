@@ -212,7 +212,7 @@ def test_auto_does_not_choose_before_the_coordinator_has_said_what_the_group_is(
         group.world.run(main())
 
 
-def test_auto_tells_of_an_assignor_of_the_other_protocol(caplog: pytest.LogCaptureFixture) -> None:
+def test_auto_warns_of_an_assignor_of_the_other_protocol(caplog: pytest.LogCaptureFixture) -> None:
     with GroupWorld(partitions=2) as group:
         group.world.run(group.add(partition_assignment_strategy="range", group_remote_assignor="uniform"))
     assert "group_remote_assignor has no effect in the classic protocol" in caplog.text

@@ -1,4 +1,4 @@
-"""What users of groups trip over: wrong arguments, handlers that return early, streams and poll intervals, metrics."""
+"""Usage of groups: wrong arguments, handlers that return early, streams and poll intervals, metrics."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_an_unreported_partition_is_not_revoked(protocol: dict[str, Any]) -> Non
             member = group.member(**protocol, **handlers)
             await member.consumer.start()
             await group.balanced([member], 2)
-            await member.consumer.close()  # before anybody read
+            await member.consumer.close()  # before any read
             assert told == []
 
         group.world.run(main())

@@ -30,7 +30,7 @@ def cursor() -> FetchCursor:
 
 
 def bounded(position: int, end: int = 10) -> FetchCursor:
-    """One that somebody reads up to an end."""
+    """A cursor that is read up to an end."""
     return FetchCursor(3, "t", uuid.UUID(int=1), 3, position=position, end=end, asked_for=True)
 
 
@@ -205,7 +205,7 @@ def test_lag(watermark: int, stable: int, delivered: int, all_of_it: int | None,
 @pytest.mark.parametrize(
     ("delivered", "fed_end", "lag"),
     [
-        (9, 15, 1),  # what the cursor has judged counts
+        (9, 15, 1),  # the cursor's own state counts
         (10, 15, 0),
         (11, 15, 4),  # the reader has records of a response that the cursor has not seen
         (11, 11, 0),

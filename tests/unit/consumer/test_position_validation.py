@@ -171,7 +171,7 @@ def test_replica_that_is_behind_is_not_believed() -> None:
 
 
 def old_news(call: Call, world: World) -> Any:
-    """What a broker says that has not heard of the election: broker 1 leads, in epoch 0."""
+    """The metadata of a broker that does not know of the election: broker 1 leads, in epoch 0."""
     answer = world._on_Metadata(call)
     for part in (part for topic in answer.topics for part in topic.partitions if part.partition_index == 0):
         part.leader_id, part.leader_epoch = 1, 0
@@ -179,7 +179,7 @@ def old_news(call: Call, world: World) -> Any:
 
 
 def old_leader(call: Call) -> Any:
-    """What broker 1 says, which has not heard of it either, and has less."""
+    """The response of broker 1, which does not know of it either, and has less."""
     if call.node != 1:
         return None
     response = protocol.FetchResponse

@@ -1,4 +1,4 @@
-"""What a member of a share group says of its records, and what goes on the wire of it."""
+"""The acknowledgements of a member of a share group, and their form on the wire."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_something_final_is_said_once_and_a_renewal_again_and_again() -> None:
     assert not its.say(10, RELEASE)
     outgoing.add(its)
     assert outgoing.take() == {PLACE: [(10, 10, bytes([ACCEPT]))]}
-    outgoing.add(its)  # somebody says the same again
+    outgoing.add(its)  # the same acknowledgement again
     assert outgoing.take() == {}
 
 

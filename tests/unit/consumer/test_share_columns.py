@@ -1,4 +1,4 @@
-"""What a share consumer makes of columns of acknowledgements, and of the offsets of a batch."""
+"""A share consumer's columns of acknowledgements, and the offsets of a batch."""
 
 from __future__ import annotations
 

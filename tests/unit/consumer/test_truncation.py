@@ -37,7 +37,7 @@ def test_reading_goes_on_where_the_log_and_what_was_read_part(end_offset: int, o
         ((3, 30), True),
     ],
 )
-def test_what_the_leader_tells_of_an_epoch(told: tuple[int, int], *, parts: bool) -> None:
+def test_the_leader_s_end_of_an_epoch_decides(told: tuple[int, int], *, parts: bool) -> None:
     assert parts_from(Divergence(*told), position=20, epoch=4) is parts
 
 

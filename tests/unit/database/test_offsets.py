@@ -98,7 +98,7 @@ def test_a_generation_does_not_fall(database: sqlite3.Connection, offsets: Datab
 
 
 def test_two_readers_of_a_partition_do_not_both_store(database: sqlite3.Connection, offsets: DatabaseOffsets) -> None:
-    """The second goes further than the first: only the beginning of what it read tells."""
+    """The second goes further than the first: only the beginning of its batch shows the conflict."""
     few, more = batches_of(4, each=2), batches_of(4, each=4)
     offsets.store(database, few[0])
     with pytest.raises(OffsetsFencedError, match="the records from 0 to 4"):

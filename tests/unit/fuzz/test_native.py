@@ -52,7 +52,7 @@ def test_an_input_names_each_version_of_each_message() -> None:
 
 
 class Escaping:
-    """What a decoder that lets an IndexError out looks like."""
+    """A decoder that lets an IndexError out."""
 
     def corpus(self) -> Sequence[bytes]:
         return [bytes(40)]

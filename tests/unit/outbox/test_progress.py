@@ -1,4 +1,4 @@
-"""What a relay writes down of its rows, and reads again."""
+"""The journal of a relay about its rows, and reading it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ends a relay's wait."""
+"""The ends of a relay's wait."""
 
 from __future__ import annotations
 

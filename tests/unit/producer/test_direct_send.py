@@ -211,7 +211,7 @@ def test_an_unused_partition_is_given_back(kafka: ServedKafka, monkeypatch: pyte
         assert ways._watch is not None
 
 
-def test_one_that_waits_no_longer_hears_nothing_and_the_record_goes_on(kafka: ServedKafka) -> None:
+def test_a_wait_that_timed_out_gets_nothing_and_the_record_goes_on(kafka: ServedKafka) -> None:
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
         count = leased(producer)
         gate = threading.Event()

@@ -255,7 +255,7 @@ def test_one_request_asks_for_all_partitions_of_a_lost_connection() -> None:
         assert offsets(deliveries) == [1] * 8
         assert [log_of(world, partition).values() for partition in range(8)] == [[b"first", b"v"]] * 8
         assert len(world.made("DescribeProducers")) == 1
-        assert not world.made("Fetch"), "what a broker remembers need not be searched"
+        assert not world.made("Fetch"), "a batch that a broker remembers need not be searched"
 
 
 def test_a_broker_that_does_not_know_the_question_is_not_asked() -> None:

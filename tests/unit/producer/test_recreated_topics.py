@@ -350,7 +350,7 @@ def test_a_search_in_the_topic_that_was_is_not_in_the_way_of_one_in_the_new_topi
         assert world.engine.now_ms() - started < 5_000
 
 
-def test_metrics_tell_of_records_to_a_partition_that_was_gone_before_anything_was_sent_to_it() -> None:
+def test_metrics_count_records_to_a_partition_that_was_gone_before_anything_was_sent_to_it() -> None:
     with World() as world:
         world.create_topic("t", partitions=8)
         work = Work(world, "t", linger_ms=60_000)

@@ -51,7 +51,7 @@ def sealed(store: Store, size: int) -> ProducerBatch:
 def frame_with(
     version: int, queue: PartitionQueue, batch: bytes, *, acks: int = -1, client_id: str | None = "me"
 ) -> bytes:
-    """What `single_frame` says, with a batch in its place."""
+    """The bytes of `single_frame`, with a batch in its place."""
     head = protocol.encode_request_header(ProduceRequest, version, 77, client_id)
     name = name_of(version, queue.topic)
     prefix, suffix, flexible = single_frame(head, version, acks, 30_000, name, queue.partition)

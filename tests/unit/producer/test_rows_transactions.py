@@ -81,7 +81,7 @@ def test_a_thread_that_fails_to_add_rows_is_no_longer_counted_and_the_end_is_not
 
 
 def test_the_gate_closes_between_two_passes(store: Store, clock: PassClock) -> None:
-    """What was added by then is in the transaction; the rest is refused."""
+    """Rows that were added by then are in the transaction; the rest is refused."""
 
     def close_gate() -> None:
         store.accumulator.send_gate = lambda: KafkaError("the transaction is being committed")

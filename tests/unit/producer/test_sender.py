@@ -155,7 +155,7 @@ def test_callbacks_run_once_each_with_their_delivery() -> None:
 
 
 def ranges(offsets: Iterable[int]) -> bool:
-    """Whether they rise by one."""
+    """True if they rise by one."""
     return all(late == early + 1 for early, late in itertools.pairwise(offsets))
 
 
@@ -215,7 +215,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens(seed: int) -> 
         assert all(isinstance(d.exception(), (BrokerError, type(None))) for r in sent.values() for _, d in r)
 
 
-def test_closing_tells_of_each_record_once_although_requests_fail_with_it() -> None:
+def test_closing_ends_each_record_once_although_requests_fail_with_it() -> None:
     heard: list[str] = []
 
     def silent(_: Call) -> Any:

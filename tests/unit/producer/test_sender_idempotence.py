@@ -1,4 +1,4 @@
-"""What an idempotent producer must survive, case by case; numbers are those of librdkafka's tests of the same cases."""
+"""Faults that an idempotent producer must survive, one by one; numbers are those of librdkafka's tests."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_what_was_refused_until_its_time_was_up_is_in_doubt_if_it_may_be_stored(
 
 
 def test_0144_success_after_possibly_persisted() -> None:
-    """What was given up turns out to be stored when the next batch is: nothing fatal, nothing twice."""
+    """A batch that was given up turns out to be stored when the next batch is: nothing fatal, nothing twice."""
 
     with World() as world:
         work = started(world, request_timeout_ms=2_000, delivery_timeout_ms=4_000)

@@ -89,7 +89,7 @@ class Schedule:
             for number in world.nodes:
                 world.catch_up(number)
             world.run(self.work.sender.flush(3_000.0))
-            world.pass_time(10)  # what was purged in flight comes back
+            world.pass_time(10)  # a batch purged in flight comes back
             self.judge()
 
     def send(self, value: bytes) -> None:
@@ -106,7 +106,7 @@ class Schedule:
         self.sent.append((value, key if by_key else partition, delivery))
 
     def trouble(self, call: Call) -> Any:
-        """What comes of a request to write."""
+        """The fate of a request to write."""
         event = self.chance.random()
         if self.world.engine.now_ms() > self.began_ms + TROUBLE_MS or event >= 0.34:
             if self.slow and event > 0.8:

@@ -341,7 +341,7 @@ def test_a_batch_that_is_refused_at_the_start_of_an_epoch_takes_a_new_id(code: i
     [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING],
 )
 def test_a_producer_whose_epoch_or_id_is_refused_takes_a_new_id(code: int, *, lost: bool) -> None:
-    """What may have been stored under the old one is not sent under the new one."""
+    """A batch that may have been stored under the old one is not sent under the new one."""
     world = World(batches(1, 1, 1))
     world.send()
     world.answer()

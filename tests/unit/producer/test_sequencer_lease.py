@@ -1,4 +1,4 @@
-"""`Sequencer.lease` and `resume`: while a partition is leased somebody else numbers its batches; the log is as ever."""
+"""`Sequencer.lease` and `resume`: another thread numbers the batches of a leased partition; the log is as ever."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def another_log(world: World) -> None:
 )
 def test_nothing_is_leased_while_anything_is_under_way_or_unknown(happens: Callable[[World], None]) -> None:
     world = LendingWorld(batches(1, 1, 1, 1))
-    assert not world.lease(), "the broker has not heard of the producer"
+    assert not world.lease(), "the broker does not know the producer"
     world.send()
     world.answer()
     happens(world)

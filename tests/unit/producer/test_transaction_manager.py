@@ -424,7 +424,7 @@ def test_nothing_is_asked_for_an_empty_transaction(world: World) -> None:
 
 
 def test_an_abort_is_sent_although_adding_was_retried(world: World) -> None:
-    """What was asked, with whatever outcome, is taken back."""
+    """An accepted or failed request is taken back."""
     work = Transacting(world)
     work.begin()
     refuse(world, "AddOffsetsToTxn", *[ErrorCode.NOT_COORDINATOR] * 20)
@@ -647,7 +647,7 @@ def test_an_abort_of_a_fenced_producer_before_any_record_of_its_arrived(world: W
 )
 @pytest.mark.parametrize("api", ["InitProducerId", "FindCoordinator"])
 def test_auth_failure(world: World, api: str, code: int) -> None:
-    """Nothing has begun: the user may try again once he has the right to."""
+    """Nothing has begun: the user may try again once the ACL is there."""
     work = Transacting(world)
     refuse(world, api, code)
     with pytest.raises(TransactionFatalError, match="there is no producer id"):
@@ -909,7 +909,7 @@ def test_resumable_init(world: World) -> None:
 
 @in_versions(1)
 def test_slow_reinit(world: World) -> None:
-    """The epoch that an abort needs takes longer than anybody waits: the next transaction waits for it."""
+    """The epoch that an abort needs takes longer than the call waits: the next transaction waits for it."""
     work = Transacting(world, max_block_ms=2_000)
     work.begin()
     refuse(world, "Produce", ErrorCode.UNKNOWN_PRODUCER_ID)

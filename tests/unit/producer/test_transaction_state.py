@@ -574,7 +574,7 @@ def test_calls_that_make_no_sense_say_what_to_do() -> None:
     with pytest.raises(TransactionStateError, match="commit or abort it first"):
         it.begin(1)
     it.commit()
-    assert it.admits(HERE)  # what was sent before the commit still goes
+    assert it.admits(HERE)  # records sent before the commit still go
     for call in (it.abort, lambda: it.add_offsets(offsets())):
         with pytest.raises(TransactionStateError, match="commit_transaction"):
             call()

@@ -40,7 +40,7 @@ class World:
         self.coordinator = Coordinator()
         self.logs: dict[tuple[str, int], list[Record]] = defaultdict(list)
         self.epochs: dict[tuple[str, int], int] = defaultdict(int)
-        self.underway: list[Callable[[], object]] = []  # requests that somebody gave up waiting for
+        self.underway: list[Callable[[], object]] = []  # requests without a waiting call any more
         self.delivered_late = 0
         self.producer = Transaction("x")
         self.batches: list[Record] = []  # sent or to be sent, not acknowledged
@@ -101,11 +101,11 @@ class World:
         return answer
 
     def speak(self, who: Identity, version: int) -> None:
-        """KIP-890: with the version the epoch changes, or a broker could not tell what a request is about."""
+        """KIP-890: with the version the epoch changes, or a broker could not assign a request to its transaction."""
         assert self.spoken.setdefault(who.epoch, version) == version, f"epoch {who.epoch} is used in both versions"
 
     def happen(self) -> None:
-        """What happens beside the producer's doing."""
+        """An event beside the producer's doing."""
         if self.chance.random() < 0.5:
             self.write_markers()
         if self.underway and self.chance.random() < 0.3:

@@ -1,4 +1,4 @@
-"""What a stranger's message can cost: memory is bounded whatever the bytes say."""
+"""The cost of a stranger's message: memory is bounded for any bytes."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_columns_that_move_as_they_grow_keep_what_they_have() -> None:
 
 
 def live_bytes_of(data: bytes) -> int:
-    """What the one chunk of `data` keeps of the pool, its values alone."""
+    """The bytes of the pool that the one chunk of `data` keeps, its values alone."""
     gc.collect()
     before = pool_bytes()[0]
     kept = decode_chunks(data, Layout(columns=("value",)))

@@ -214,7 +214,7 @@ def test_offsets_below_zero_and_codecs_of_another_time_are_refused() -> None:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_empty_batches_count_as_read(codec: str) -> None:
-    """What compaction leaves of a producer's last batch: a header that says how far it reached."""
+    """A producer's last batch after compaction: a header that says how far it reached."""
     empty = PlainBatch([], base_offset=10, codec=codec, last_offset_delta=5, count=0)
     (found,) = decode_batches(reference_encode(empty))
     assert (len(found), found.base_offset, found.last_offset) == (0, 10, 15)

@@ -37,7 +37,7 @@ PACKED = {
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
     yield
-    assert budget()[1] == 0, "somebody still holds a part of it"
+    assert budget()[1] == 0, "a part of it is still in use"
     set_budget(1 << 30)
 
 
@@ -70,7 +70,7 @@ def test_small_batches_are_free(codec: str) -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
 def test_a_guess_that_is_more_than_the_budget_is_no_reason_to_refuse(codec: str) -> None:
-    """What does not compress is expected to, fourfold: 12 MiB are first thought to be 48."""
+    """Data that does not compress is expected to, fourfold: 12 MiB are first thought to be 48."""
     set_budget(40 * MIB)
     noise = random.Random(1).randbytes(12 * MIB)
     packed = (

@@ -174,7 +174,7 @@ def test_no_python_object_is_made_per_record() -> None:
     assert arrow.num_rows == 1_000_000
 
 
-def test_exported_columns_live_as_long_as_somebody_holds_them() -> None:
+def test_exported_columns_live_as_long_as_a_reference() -> None:
     live_before, _ = pool_bytes()
     (batch,) = decode_chunks(encode_batch([(b"k%d" % i, b"v" * 500, i) for i in range(2000)]), Layout("t", 0))
     values = batch.to_arrow().column("value")

@@ -31,7 +31,7 @@ def engine() -> Iterator[NativeEngine]:
 
 
 class Member:
-    """What the engine asks of its members, written down."""
+    """The engine's calls to its members, written down."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -136,7 +136,7 @@ def _interrupted(call: Callable[[], object], after: int) -> bool:
     def strike(frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
         nonlocal left
         if frame.f_code.co_filename == _weakrefset.__file__:
-            return None  # what the collector calls cannot raise
+            return None  # calls of the collector cannot raise
         frame.f_trace_opcodes = True
         if event == "opcode":
             left -= 1

@@ -101,7 +101,7 @@ class Wire:
 @pytest.fixture
 def wire() -> Iterator[Wire]:
     gc.collect()
-    gc.collect()  # what other tests have left
+    gc.collect()  # leftovers of other tests
     live, descriptors, threads = pool_bytes()[0], open_descriptors(), native_threads()
     made = Wire()
     yield made
@@ -118,7 +118,7 @@ def open_descriptors() -> int:
 
 
 def native_threads() -> set[str]:
-    """The ids of this process's I/O threads; somebody else's may be among them."""
+    """The ids of this process's I/O threads; those of another loop may be among them."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # a thread that has just ended
@@ -478,7 +478,7 @@ def test_closing_drops_queued_and_owed_requests_and_is_idempotent(wire: Wire) ->
     wire.loop.close_connection(number)
     wire.loop.close_connection(number)
     assert wire.readable(PATIENCE_S)
-    assert pool_bytes()[0] == live, "released by closing, whenever somebody drains"
+    assert pool_bytes()[0] == live, "released by closing, before the next drain"
     assert wire.events(1) == [(CLOSED, number, 0, (0, "closed by this side"))]
     wire.loop.close_connection(number)
     wire.loop.close_connection(12345)
@@ -680,7 +680,7 @@ def test_stop_closes_everything_and_what_waits_can_be_drained(wire: Wire) -> Non
 
 
 def test_stopping_while_threads_submit() -> None:
-    gc.collect()  # what other tests have left
+    gc.collect()  # leftovers of other tests
     live, descriptors = pool_bytes()[0], open_descriptors()
     for seed in range(20):
         wire = Wire()
@@ -766,7 +766,7 @@ def test_a_forked_child_cannot_use_it_and_does_not_harm_it(wire: Wire) -> None:
     assert receive(peer, 9) == framed(b"after")
 
 
-def test_closing_is_heard_although_a_forked_child_holds_the_descriptor(wire: Wire) -> None:
+def test_a_close_arrives_although_a_forked_child_holds_the_descriptor(wire: Wire) -> None:
     number, peer = wire.connect()
     hold, release = os.pipe()
     with warnings.catch_warnings():

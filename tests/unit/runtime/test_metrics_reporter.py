@@ -38,7 +38,7 @@ class Blocked:
 
 
 class Subject:
-    """What has metrics."""
+    """An object with metrics."""
 
     def __init__(self) -> None:
         self.snapshots = 0
@@ -127,7 +127,7 @@ def test_a_dropped_producer_goes(kind: Any, *, has_hook: bool) -> None:
 
 
 def test_the_first_snapshot_may_be_taken_before_the_constructor_returns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine is another thread: to it the sender is complete as soon as it hears of the reporter."""
+    """The engine is another thread: to it the sender is complete as soon as it gets the reporter."""
     found: list[dict[str, Any]] = []
 
     def at_once(_: Reporter, snapshot: Callable[[], dict[str, Any]]) -> None:

@@ -654,7 +654,7 @@ def test_a_broker_fetcher_that_waits_for_room_wakes_after_a_response_that_used_n
         assert Scanning(world, ["t"], fetch_max_bytes=1_000, fetch_memory=1_000).all() == rows
 
 
-def test_a_broker_fetcher_that_waits_for_room_hears_of_a_request_that_was_lost() -> None:
+def test_a_broker_fetcher_that_waits_for_room_wakes_after_a_lost_request() -> None:
     with World(brokers=2) as world:
         fill(world, "t", partitions=2)
         world.on("Fetch", lambda call: HANGUP if call.node == 1 else None)

@@ -58,7 +58,7 @@ def test_the_extensions_of_this_tree_are_hardened() -> None:
 
 
 def described(folder: Path, source: str) -> tuple[str, str]:
-    """What an index gets of this tree: the headers, and the long description."""
+    """The part of this tree that an index gets: the headers, and the long description."""
     command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(folder)]
     environment = {**os.environ, "KAFWIRE_BUILD_CACHE": "", "KAFWIRE_SOURCE_URL": source}
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environment)

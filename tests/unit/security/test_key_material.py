@@ -40,7 +40,7 @@ WRONG = "swordfish-2"
 
 @pytest.fixture(params=["native", "python"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What TLS runs by."""
+    """The implementation of TLS."""
     if request.param == "python":
         monkeypatch.setenv(tls_module.VARIABLE, "python")
     return str(request.param)
@@ -48,7 +48,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 @pytest.fixture(params=["libcrypto", "cryptography"])
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What reads PKCS#12."""
+    """The reader of PKCS#12."""
     if request.param == "cryptography":
         monkeypatch.setattr(_tls, "read_pkcs12", absent)
     return str(request.param)
@@ -297,7 +297,7 @@ def test_a_folder_of_authorities(tmp_path: Path) -> None:
     assert "there is no PEM file in this folder" in refusal(make, ssl_ca_location=folder)
     other = Authority.new("another CA")
     CA.write(folder / "a.pem")
-    (folder / "README").write_text("what these are for")
+    (folder / "README").write_text("the use of these files")
     (folder / "below").mkdir()
     given = config(ssl_ca_location=folder)
     before = key_material.paths(given)

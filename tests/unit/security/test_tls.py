@@ -45,7 +45,7 @@ Event = tuple[Any, ...]
 
 
 class Notes:
-    """What a connection reported, as a queue of the engine's."""
+    """The reports of a connection, as a queue of the engine's."""
 
     def __init__(self) -> None:
         self.events: asyncio.Queue[Event] = asyncio.Queue()

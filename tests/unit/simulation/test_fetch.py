@@ -58,7 +58,7 @@ def values(part: Any) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("version", [12, 18])
-def test_session_tells_what_changes(version: int) -> None:
+def test_a_session_returns_only_changes(version: int) -> None:
     with World() as world:
         first, second = world.create_topic("t", partitions=2).partitions
         reader = Reader(world, version=version)

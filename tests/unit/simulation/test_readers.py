@@ -1,4 +1,4 @@
-"""What readers of the simulated world are judged by, and that its readers do what they can do."""
+"""The judge of readers of the simulated world, and its readers, which do what they can do."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Proxy:
 
 
 class Clock:
-    """Time passes as far as somebody waits; a node takes 10 s to come up."""
+    """Time passes as far as a wait goes; a node takes 10 s to come up."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""What a segment counts as a violation, and what it only notes of the control."""
+"""The violations of a segment, and the notes about the control."""
 
 from __future__ import annotations
 

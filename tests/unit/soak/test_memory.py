@@ -1,4 +1,4 @@
-"""What a process of the soak says of its memory."""
+"""The memory figures of a process of the soak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the soak's faults are where proxies see bytes only: the episode says everything."""
+"""The soak's faults where proxies see bytes only: the episode says everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of the soak writes down, goes on from, and says in the end."""
+"""The state of a run of the soak: written down, resumed, and summed up in the end."""
 
 from __future__ import annotations
 

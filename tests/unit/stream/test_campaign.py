@@ -59,7 +59,7 @@ class Observed(MemorySource):
 
     @property
     def is_done(self) -> bool:
-        """Whether everything is committed."""
+        """True if everything is committed."""
         return sum(self.committed.values()) == COUNT * PARTITIONS
 
 

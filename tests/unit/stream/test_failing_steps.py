@@ -106,7 +106,7 @@ def test_without_a_place_for_it_the_stream_ends(place: str) -> None:
         run_simulated(PLACES[place](flaky), source, sink)
     assert (e.value.topic, e.value.partition, e.value.offset) == ("orders", 0, 3)
     assert isinstance(e.value.__cause__, ValueError)
-    assert source.committed == {ORDERS: 3}, "what was completed before is committed, and nothing else"
+    assert source.committed == {ORDERS: 3}, "records completed before are committed, and nothing else"
     assert source.closed
 
 

@@ -23,7 +23,7 @@ PARTITIONS, RECORDS = 3, 8
 
 
 class Schedule:
-    """What one seed makes of a group."""
+    """The life of a group, by one seed."""
 
     def __init__(self, group: StreamGroup, rng: random.Random, protocol: str, guarantee: Any) -> None:
         self.group, self.rng, self.guarantee = group, rng, guarantee

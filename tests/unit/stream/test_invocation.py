@@ -41,7 +41,7 @@ ORDERS = TopicPartition("orders", 0)
 
 @pytest.fixture
 def hanging() -> Iterator[threading.Event]:
-    """What handlers in threads hang on until the test ends: the interpreter waits for them."""
+    """An event that handlers in threads wait for until the test ends: the interpreter waits for them."""
     event = threading.Event()
     yield event
     event.set()

@@ -75,7 +75,7 @@ def test_keys_run_in_parallel_each_in_order() -> None:
     assert handler.ended != sorted(handler.ended), "keys wait for each other"
     assert sorted(handler.ended) == list(range(30))
     written = [int(message.value) for message in sink.values if message.key == b"key 1"]
-    assert written == sorted(written), "what a handler returns is written in its key's order"
+    assert written == sorted(written), "a handler's result is written in its key's order"
     assert source.committed == {ORDERS: 30}
 
 

@@ -1,4 +1,4 @@
-"""What `commit()` covers, by its caller: rows in hand of the reader, and nothing in hand of anyone else."""
+"""The records that `commit()` covers, by its caller: rows in hand of the reader, and none of another thread."""
 
 from __future__ import annotations
 

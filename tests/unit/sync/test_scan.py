@@ -234,7 +234,7 @@ def test_the_interpreters_end_lets_go_a_consumers_reader(flavour: Flavour) -> No
 
 
 class Gate:
-    """What a loop has done in other threads waits until the gate is opened; `calls` of it were made."""
+    """Work of a loop in other threads waits until the gate is opened; `calls` of it were made."""
 
     def __init__(self, loop: Any) -> None:
         self.calls = 0

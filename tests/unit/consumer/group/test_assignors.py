@@ -29,7 +29,7 @@ def owning(members: list[GroupMember], found: Assignment, generation: int = 1) -
 
 
 @pytest.mark.parametrize("name", list(ASSIGNORS))
-def test_every_partition_is_somebodys_and_only_his(name: str) -> None:
+def test_every_partition_has_exactly_one_owner(name: str) -> None:
     chance = random.Random(seeds.of_test())
     for _ in range(seeds.examples(200)):
         topics = draw_topics(chance, ("a", "b", "c"))

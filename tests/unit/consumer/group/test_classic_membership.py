@@ -104,7 +104,7 @@ class Member:
         return self.did(self.membership.released(self.now))
 
     def said(self, number: int = 0) -> GroupMember:
-        """What the last JoinGroup tells the leader, by its assignor of that number."""
+        """The leader's view of the last JoinGroup, by its assignor of that number."""
         assert isinstance(self.last, protocol.JoinGroupRequest)
         return member_of("me", None, self.last.protocols[number].metadata)
 

@@ -1,4 +1,4 @@
-"""`consumer.group.subscription`: what members of a classic group tell each other, in bytes."""
+"""`consumer.group.subscription`: subscriptions and assignments of a classic group, in bytes."""
 
 from __future__ import annotations
 

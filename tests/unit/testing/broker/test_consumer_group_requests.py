@@ -1,4 +1,4 @@
-"""Requests about consumer groups: what heartbeats must say, and what other APIs tell of such groups."""
+"""Requests about consumer groups: the rules of heartbeats, and the view of such groups in other APIs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def test_a_group_is_described(version: int) -> None:
     assert (one.client_id, one.client_host, one.subscribed_topic_names) == ("test", "/127.0.0.1", ["t"])
     assert one.member_type == (1 if version else -1)
     assert [each.topic_name for each in one.assignment.topic_partitions] == ["t"]
-    assert one.assignment.topic_partitions[0].partitions == [0, 1, 2], "what it has not given up yet, it has"
+    assert one.assignment.topic_partitions[0].partitions == [0, 1, 2], (
+        "a partition that it has not given up yet, it has"
+    )
     assert len(one.target_assignment.topic_partitions[0].partitions) == 2
     assert (other.subscribed_topic_names, other.subscribed_topic_regex) == (["t", "u"], "x")
     assert other.assignment.topic_partitions == []

@@ -67,7 +67,7 @@ def plain_values(value: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_every_version_tells_the_error(api: str) -> None:
+def test_every_version_has_the_error(api: str) -> None:
     kind: Any = protocol.MESSAGES[api + "Request"]
     response: Any = protocol.MESSAGES[api + "Response"]
     place = ErrorPlace(CODE, "because")

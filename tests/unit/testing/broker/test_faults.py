@@ -175,7 +175,7 @@ def test_delays_add_up_and_other_faults_come_behind(driver: BrokerDriver, faults
     assert first.seen is not None
     assert first.seen.fault == "delayed by 0.2 s, delayed by 0.3 s, fails with NOT_ENOUGH_REPLICAS"
     second = driver.send(produce(("flights", 0)), 12)
-    assert stored(driver, "flights") == 1  # what was asked for is done at once
+    assert stored(driver, "flights") == 1  # the request is executed at once
     driver.pass_ms(200)
     assert told(driver.late[second]) == {("flights", 0): 0}
 

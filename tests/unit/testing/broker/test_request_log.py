@@ -81,5 +81,5 @@ def test_the_log_has_an_end() -> None:
     assert add(50) == [9]
     log.clear()
     assert add(60) == [10]
-    assert add(40) == [10, 11]  # what was forgotten takes no room
+    assert add(40) == [10, 11]  # forgotten requests take no room
     assert told == list(range(1, 12))

@@ -268,7 +268,7 @@ def test_another_leader_goes_on_where_the_group_was() -> None:
     moved = group.ask(group.fetch_request("a", 0), node=2)
     assert got(moved) == {0: [(2, 2, 2), (3, 3, 1)]}
     group.state.move_leader("t", 0, 1)
-    assert group.fetch("a", 4) == {0: [(2, 2, 2), (3, 3, 1)]}, "what the first leader knew counts no more"
+    assert group.fetch("a", 4) == {0: [(2, 2, 2), (3, 3, 1)]}, "the first leader's state counts no more"
 
 
 def test_a_log_that_begins_later_moves_the_group() -> None:

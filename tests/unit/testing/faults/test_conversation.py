@@ -1,4 +1,4 @@
-"""What becomes of frames: unchanged and in order without a fault, and with each exactly as it says."""
+"""The fate of frames: unchanged and in order without a fault, and with each exactly as it says."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What the fuzzer calls a find: each rule broken and kept, the judge's verdicts, and how finds are made smaller."""
+"""The fuzzer's finds: each rule broken and kept, the judge's verdicts, and how finds are made smaller."""
 
 import struct
 from typing import Any

@@ -102,7 +102,7 @@ def test_a_mistake_that_looks_like_another_is_not_planted() -> None:
         planted_mistakes.take_only_the_offsets_of_an_undecided_transaction(World(2619605745))
 
 
-def test_a_finding_tells_what_where_and_by_which_operations(tmp_path: Path) -> None:
+def test_a_finding_names_its_kind_place_and_operations(tmp_path: Path) -> None:
     path = tmp_path / "history"
     with History(path) as history:
         writer = history.producer(1, "kafwire")

@@ -89,7 +89,7 @@ def smallest(strategy: st.SearchStrategy[Any], wanted: Callable[[Any], bool]) ->
 
 
 def failure(strategy: st.SearchStrategy[Any], wrong: Callable[[Any], bool]) -> str:
-    """What Hypothesis prints of a test that fails when `wrong`."""
+    """The text that Hypothesis prints of a test that fails when `wrong`."""
 
     @settings(SHRUNK)
     @given(strategy)
@@ -422,7 +422,7 @@ def test_batches_cover_their_range() -> None:
 
 
 def kinds_of(batches: list[EncodedBatch]) -> set[object]:
-    """What there is in batches, and in the records of which format version."""
+    """The kinds of batches, and of records, by format version."""
     seen: set[object] = set()
     for batch in batches:
         kinds = {"transactional": batch.transactional, "control": batch.control, "empty": not batch.records,

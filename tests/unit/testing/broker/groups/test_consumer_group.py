@@ -234,7 +234,7 @@ def test_of_two_assignors_with_as_many_votes_the_new_one_is_taken() -> None:
     group.reader("a", server_assignor="uniform").enter(["t", "u"])
     group.reader("b", server_assignor="range").enter()
     assert group.group.targets["b"] == {(group.topic_id("t"), 2)}
-    assert group.group.assignor == "uniform", "what it is said to be does not follow that"
+    assert group.group.assignor == "uniform", "the name does not follow the computed assignment"
 
 
 def test_members_that_want_different_topics() -> None:

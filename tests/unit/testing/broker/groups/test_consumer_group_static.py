@@ -45,7 +45,7 @@ def test_a_member_that_leaves_for_good() -> None:
     assert group.reader("b", instance_id="i").enter().error_code == 0
 
 
-def test_an_instance_id_that_somebody_has() -> None:
+def test_an_instance_id_in_use() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a", instance_id="i")
     taken = group.reader("b", instance_id="i").enter()

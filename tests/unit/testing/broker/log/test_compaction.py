@@ -65,7 +65,7 @@ def test_a_tombstone_goes_when_it_was_compacted_long_enough_ago() -> None:
     assert header.attributes & DELETE_HORIZON
     assert header.base_timestamp == state.wall_ms + 1000
     data = cast("bytes", partition.log.read(0, partition.log.size))
-    assert decode_batches(data)[0][0].timestamp_ms == 1000, "what records say of their time stays"
+    assert decode_batches(data)[0][0].timestamp_ms == 1000, "the timestamps of records stay"
     state.advance(999)
     state.part(Compaction).run()
     assert len(kept(partition)) == 2

@@ -1,4 +1,4 @@
-"""What a leader remembers of producers through restarts, failovers and truncation; more is in `test_scenarios.py`."""
+"""A leader's memory of producers through restarts, failovers and truncation; more is in `test_scenarios.py`."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def describe_producers(driver: BrokerDriver, **place: Any) -> Any:
     return driver.ask(request, 0).topics[0].partitions
 
 
-def test_leaders_tell_of_their_producers() -> None:
+def test_leaders_describe_their_producers() -> None:
     driver = cluster()
     client, plain = TransactionalClient(driver), idempotent(driver)
     client.init()

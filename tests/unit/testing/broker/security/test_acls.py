@@ -120,7 +120,7 @@ def test_superusers_are_denied_nothing() -> None:
     assert not allows(its, principal="User:bob")
 
 
-def test_a_resource_without_acls_is_for_everybody_if_so_configured() -> None:
+def test_a_resource_without_acls_is_open_if_so_configured() -> None:
     its = authorizer(allow("Read", name="t2"), **{"allow.everyone.if.no.acl.found": "true"})
     assert allows(its)
     assert not allows(its, Operation.WRITE, name="t2")
@@ -360,7 +360,7 @@ def test_metadata_create_topics_for_a_client_that_may_create_them(guarded: Any) 
     assert guarded.state.topics.find("new") is not None
 
 
-def test_metadata_tell_what_may_be_done(guarded: Any) -> None:
+def test_metadata_list_the_authorized_operations(guarded: Any) -> None:
     give(guarded, allow("Read"))
     answer = metadata(guarded, "t", version=10, include_cluster_authorized_operations=True,
                       include_topic_authorized_operations=True)  # fmt: skip
@@ -543,7 +543,7 @@ def test_offsets_and_epochs_of_topics_that_may_be_described(guarded: Any) -> Non
 
 
 def test_what_the_texts_of_errors_name_is_checked() -> None:
-    """kafwire tells its users which operation they need for which API: the embedded broker asks for no other."""
+    """kafwire's errors name the operation that an API needs: the embedded broker asks for no other."""
     assert set(_PERMISSIONS) - {"CreateDelegationToken", "Fetch", "Metadata"} <= authorization.CHECKED
 
 

@@ -124,7 +124,7 @@ def test_scram_and_its_client_convince_each_other(state: Any, mechanism: Any, us
     assert server.user == user
 
 
-def test_scram_tells_salt_and_iterations(state: Any) -> None:
+def test_scram_sends_salt_and_iterations(state: Any) -> None:
     credential = ScramCredential(b"salt", b"stored", b"server", 8192)
     server = ScramServer("SCRAM-SHA-256", {"user": credential}.get, state.random)
     nonce, salt, iterations = server.evaluate(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO").split(b",")

@@ -31,7 +31,7 @@ ENDS = {GAP: RecordState.ARCHIVED, ACCEPT: RecordState.ACKNOWLEDGED, REJECT: Rec
 
 @dataclass
 class Record:
-    """What the model knows of one record."""
+    """The model's state of one record."""
 
     state: RecordState = AVAILABLE
     count: int = 0
@@ -85,7 +85,7 @@ class Game:
         member = self.random.choice("abc")
         asked = Asked(member, self.random.choice([1, 3, 100]), self.random.choice([1, 4, 100]), is_strict)
         acquired = acquire(self.partition, asked, self.limits(), offset, spans)
-        assert bool(acquired) == bool(spans), "what may be read is acquired"
+        assert bool(acquired) == bool(spans), "readable records are acquired"
         offsets = [each for run in acquired for each in range(run.first, run.last + 1)]
         assert offsets == sorted(set(offsets))
         assert not is_strict or len(offsets) <= asked.most
@@ -235,7 +235,7 @@ def test_a_start_that_moves_with_the_log_takes_records_away() -> None:
     acquire(partition, Asked("a", 100, 100), limits, 0, [Span(0, 9)])
     acknowledge(partition, "a", [Acknowledgement(0, 1, [RELEASE])], limit=5, lock_ends_ms=0)
     partition.move_start(5)
-    assert (partition.start, partition.next_offset) == (5, 10), "what was available before it is archived"
+    assert (partition.start, partition.next_offset) == (5, 10), "records available before it are archived"
     partition.expire(LOCK_MS, 5)
     assert partition.next_offset == 5
     assert [each.state for _, each in sorted(partition.batches[0].each.items())][:5] == [RecordState.ARCHIVED] * 5

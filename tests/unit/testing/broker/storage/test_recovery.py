@@ -91,7 +91,7 @@ def test_a_clean_log_opens_without_reading_records(tmp_path: Any) -> None:
 
 
 def run_until_crash(files: Any, folder: Any, rng: Any, options: Any = OPTIONS) -> Any:
-    """Write until the machine is gone. What was flushed and acknowledged, and all that was ever written."""
+    """Write until the machine is gone. Returns the flushed and acknowledged records, and all that were ever written."""
     written: dict[Any, Any] = {}
     flushed: dict[Any, Any] = {}
     try:
