@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--in-turn",
         choices=["with", "without", "only"],
         default="with",
-        help="the way of commits that run in turn: with the rest (default), left out, or alone",
+        help="tests that commits run in turn: with the rest (default), left out, or alone",
     )
 
 
