@@ -206,7 +206,7 @@ class Bench:
         }
 
     def _stream(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
-        """In memory, or from the topic that the row reads into a new one."""
+        """Run the row's stream in memory, or from the topic that it reads into a new one."""
         if "guarantee" not in options:
             return self._run(row, contender, options)
         return self._into_new_topic(row, contender, options | {"source": self.sources[row.topic]})

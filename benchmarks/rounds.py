@@ -133,7 +133,7 @@ class Verdict:
         return self.value <= self.goal.most if self.goal.most else self.value >= self.goal.least
 
     def as_text(self, unit: str) -> str:
-        """For people: `kafwire scan / confluent consume 5.2 x (goal >= 4 x): met`."""
+        """The text for people: `kafwire scan / confluent consume 5.2 x (goal >= 4 x): met`."""
         goal = self.goal
         what = f"{goal.of} / {goal.over}" if goal.over else goal.of
         unit = "x" if goal.over else unit

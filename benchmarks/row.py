@@ -48,7 +48,7 @@ class Topic:
 
     @property
     def name(self) -> str:
-        """As in the names of the rows: 100-lz4-1m, 100-lz4-16k-x8 with 8 partitions."""
+        """The form in the names of rows: 100-lz4-1m, 100-lz4-16k-x8 with 8 partitions."""
         size = "1m" if self.batch_bytes == LARGE_BATCH else "16k"
         partitions = f"-x{self.partitions}" if self.partitions > 1 else ""
         return f"{self.value_bytes}-{self.codec}-{size}{partitions}{'-keys' if self.key_bytes else ''}"

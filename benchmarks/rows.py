@@ -172,7 +172,7 @@ def _cpu(topic: Topic) -> Row:
 
 
 def _latency(figure: str) -> Row:
-    """From `produce()` in another process to the value in hand."""
+    """The row of the time from `produce()` in another process to the value in hand."""
     pace = {"interval_us": "2000", "warmup": "500"}
     return Row(
         f"latency-{figure}",

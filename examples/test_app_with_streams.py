@@ -46,7 +46,7 @@ class Bank(Protocol):
 
 
 def charging(bank: Bank) -> Pipeline:
-    """From orders to receipts; orders that cannot be charged become dead letters."""
+    """A pipeline from orders to receipts; orders that cannot be charged become dead letters."""
 
     async def charge(order: kafwire.Record) -> Message:
         wanted = json.loads(order.value)

@@ -42,7 +42,7 @@ ALL = ["tests/unit", *(f"--ignore={name}" for name in LEFT_OUT)]
 # Every example calls the same functions of C: a fifth of them is enough.
 FEWER = {"KAFWIRE_EXAMPLES": "0.2"}
 WITHOUT = f"not ({' or '.join(LONG)})"
-# What differs by version is C's side of Python: these tests call it without anything between.
+# Python's versions differ in their C interface: these tests call compiled code directly.
 COMPILED = re.compile(
     r"\bkafwire(?:\.\w+)?\._[a-z]|\bfrom kafwire(?:\.\w+)? import _[a-z]|\bkafwire\.(?:arrow|compression|records)\b"
 )

@@ -50,7 +50,7 @@ class Target:
 
     @property
     def platform(self) -> str:
-        """As the names of extensions of this platform have it."""
+        """The platform's form in the names of extensions."""
         return f"{self.machine}-linux-{self.libc}"
 
 

@@ -69,7 +69,7 @@ PURE_IN_TESTING += [
     if file.stem not in NOT_PURE_IN_BROKER
 ]
 
-# What stands for a code of Kafka's: its name, and what it was called here.
+# Names of Kafka's error codes: the protocol's, and kafwire's own.
 CODE_NAMES = {*ErrorCode.__members__, "UNKNOWN_TOPIC"} - {"NONE"}
 
 HEAVY_MODULES = {
@@ -79,7 +79,7 @@ HEAVY_MODULES = {
 IMPORT_LIMIT_MS = 10
 LONG_FILE_LINES = 450
 
-# What tests do not call, as it is written there, and why. `*.` is anything before the last dot, `()` without arguments.
+# Calls that tests do not make, as written, and why. `*.` is anything before the last dot, `()` without arguments.
 NOT_IN_TESTS = {
     "random.SystemRandom": "seeds come from tests/support/seeds.py: a run can be repeated",
     "random.Random()": "seeds come from tests/support/seeds.py: a run can be repeated",
@@ -98,7 +98,7 @@ NOT_IN_REAL_TIME = {
     "asyncio.sleep": "wait for what can be seen, under asyncio.timeout",
 }
 REAL_TIME = ("tests/integration/", "tests/spark/", "tests/conformance/")
-# What tests import of tests: helpers, and programs, which are tested themselves.
+# Packages of tests that tests import: helpers, and programs, which are tested themselves.
 IMPORTED_OF_TESTS = {"support", "soak", "scenarios"}
 # The private fields that tests still set, by file.
 PRIVATE_FIELDS_SET: dict[str, list[str]] = {

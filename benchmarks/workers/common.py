@@ -44,7 +44,7 @@ class Options:
 
     @classmethod
     def parse(cls, arguments: list[str]) -> "Options":
-        """From `task name=value ...`."""
+        """Parse `task name=value ...`."""
         return cls(arguments[0], dict(item.split("=", 1) for item in arguments[1:]))
 
     def text(self, name: str) -> str:

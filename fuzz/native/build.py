@@ -62,7 +62,7 @@ FLAGS = [
     "-pthread",
 ]
 OURS = ["-O2", "-Wall", "-Wextra", "-Werror"]
-# What Cython writes is not ours to have warnings in; and every call of a constructor without arguments adds 0 to NULL.
+# Warnings in Cython's generated code are not ours; and every call of a constructor without arguments adds 0 to NULL.
 GENERATED = ["-O1", "-w"]
 NOT_CHECKED = ["-fno-sanitize=pointer-overflow"]
 

@@ -32,7 +32,7 @@ cdef enum:
     CHUNKED = 128
 
     LARGEST_DECOMPRESSED = 1 << 20
-    # What a batch may take beyond its records: rows of a fixed size each (a record is 7 bytes at least), growth by
+    # The memory of a batch beyond its records: rows of a fixed size each (a record is 7 bytes at least), growth by
     # doubling, lz4's and gzip's rooms of 64 KiB.
     MEMORY_FACTOR = 64
 

@@ -50,7 +50,7 @@ def program() -> str:
 
 
 def digest_of_tests(tests: TestMap, outcome: Outcome) -> str:
-    """Of the test file that killed a break; of all of them if none did."""
+    """The digest of the test file that killed a break; of all of them if none did."""
     if outcome.test:
         path = ROOT / outcome.test.partition("::")[0]
         return digest(path) if path.exists() else ""

@@ -17,7 +17,7 @@ from scripts.mutants.site import Site
 
 BUILD_SECONDS = 600
 IMPORT_SECONDS = 120
-# What setup.py would build: its extensions and their sources, with no compiler asked.
+# Prints setup.py's build: its extensions and their sources, without calling a compiler.
 ASK = """
 import json, sys
 import Cython.Build, setuptools
@@ -115,7 +115,7 @@ class Copy:
         os.utime(path, (self._ticks, self._ticks))
 
     def environment(self) -> dict[str, str]:
-        """For whatever runs in the copy."""
+        """The environment of processes that run in the copy."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("MUTANTS_", "KAFWIRE_EXT"))}
         return kept | {"PYTHONPATH": str(self.home), "HYPOTHESIS_STORAGE_DIRECTORY": str(self.home / ".hypothesis")}
 

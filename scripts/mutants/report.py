@@ -26,7 +26,7 @@ def diff(site: Site, source: str) -> str:
 
 @dataclass
 class Report:
-    """Of one draw."""
+    """The report of one draw."""
 
     path: Path
     seed: int
@@ -92,7 +92,7 @@ class Report:
         }
 
     def text(self) -> str:
-        """To be read: the counts, then what was not killed with its patch, then what was."""
+        """The report as text: the counts, then the surviving breaks with their patches, then the killed ones."""
         said = self.summary()
         lines = [f"seed {self.seed}: {said['drawn']} of {self.count} breaks"]
         lines += [f"  {status}: {said[status]}" for status in (*COUNTED, "not built") if status in said]

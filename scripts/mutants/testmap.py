@@ -38,7 +38,7 @@ class Seen:
 
 
 def digest(path: Path) -> str:
-    """Of a file's content."""
+    """The digest of a file's content."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 

@@ -127,7 +127,7 @@ class Trial:
         return not self._run([test]).how
 
     def _cut(self, tests: list[str], seconds: float) -> tuple[list[str], list[str]]:
-        """As many of the first as fit into so much time, and the rest."""
+        """The first tests, as many as fit into the time, and the rest."""
         fit, spent = 0, 0.0
         for test in tests:
             spent += self._tests.tests[test].seconds

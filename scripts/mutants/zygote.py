@@ -18,7 +18,7 @@ import pytest
 
 # No module imported here has assertions to rewrite.
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-# What nearly every test imports, but for the tree's own. None of them starts a thread.
+# Modules that nearly every test imports, without the tree's own. None of them starts a thread.
 for _name in (
     "hypothesis",
     "hypothesis.strategies",

@@ -21,7 +21,7 @@ COMPARED: Counter[str] = Counter()
 
 # Names are ASCII in Kafka's own grammar of SCRAM; `=` and `,` are escaped.
 NAMES = ["alice", "a=b", "a,b", "=2C", "=,=,", "=", "with blank", "x" * 300]
-# What SASLprep would change: a soft hyphen, a ligature, full-width letters, a no-break space; and others.
+# Characters that SASLprep would change: a soft hyphen, a ligature, full-width letters, a no-break space; and others.
 PASSWORDS = [
     *("secret", "a=b,c", " ", "\u00ad", "pass\u00adword", "\ufb01sh", "\uff50\uff41\uff53\uff53", "\u00a0x"),
     *("\U0001f511", "e\u0301", "\u00e9", "p" * 1000, "'\"\\", "\n\t"),

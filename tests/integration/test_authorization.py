@@ -95,7 +95,7 @@ class Case:
         give(self.cluster)
 
     def another_topic(self) -> str:
-        """With a record too."""
+        """Another topic, with a record."""
         name = f"{self.name}-other"
         with kafwire.Client(self.cluster.direct) as client:
             client.create_topic(name, partitions=1)
@@ -106,7 +106,7 @@ class Case:
 
 @pytest.fixture
 def case(guarded: Cluster, topic_name: str) -> Case:
-    """With a topic that has one record."""
+    """A case with a topic that has one record."""
     made = Case(guarded, topic_name)
     with kafwire.Client(guarded.direct) as client:
         client.create_topic(topic_name, partitions=1)
@@ -561,7 +561,7 @@ def test_records_to_other_topics_go_on_and_to_the_denied_one_when_it_is_permitte
 
 
 def test_a_producer_that_waits_for_each_record_meets_the_denial_once(case: Case) -> None:
-    """It sends past the engine by then."""
+    """The producer sends past the engine by then."""
     with kafwire.Producer(**case.made, linger_ms=0) as producer:
         for count in range(1, 6):
             assert producer.send(case.name, b"x").result(timeout=30).offset == count

@@ -335,7 +335,7 @@ def test_a_topic_deleted_while_it_is_read_is_named(broker: ScriptedBroker) -> No
 
 
 def test_an_error_that_kafwire_does_not_know_is_still_an_error(broker: ScriptedBroker) -> None:
-    """It may pass: the scan retries it, and raises it when `default_api_timeout_ms` is over."""
+    """The error may pass: the scan retries, and raises it when `default_api_timeout_ms` is over."""
     whole = read(broker)
     broker.script("Fetch", scripted.behave, scripted.error(31_000))
     with within(10):

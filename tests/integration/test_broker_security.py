@@ -120,7 +120,7 @@ def test_java_writes_and_reads(
 def test_any_password_is_taken_as_it_is(
     secured: EmbeddedKafka, java_client: JavaClient, topic_name: str, user: str, mechanism: str
 ) -> None:
-    """By clients with a Kafka normalization of passwords that kafwire did not write: librdkafka and Java."""
+    """The clients have password normalizations that kafwire did not write: librdkafka's and Java's."""
     secured.create_topic(topic_name)
     made = java(secured, user, mechanism, "SASL_PLAINTEXT")
     with pytest.raises(RuntimeError, match="TopicAuthorization"):  # it is in, and may do nothing

@@ -131,7 +131,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recorde
 
 
 def work(bootstrap: str) -> None:
-    """Have librdkafka and kafwire do what clients do."""
+    """Run the usual calls of clients with librdkafka and kafwire."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(name, 3) for name in TOPICS]).values():
         future.result(30)

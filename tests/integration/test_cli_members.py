@@ -37,7 +37,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 
 def fill(kafka: EmbeddedKafka, count: int) -> Counter[bytes]:
-    """So many records more in each partition; the lines that all records of the topic make."""
+    """Append `count` records to each partition; return the lines of all records of the topic."""
     for partition in range(PARTITIONS):
         kafka.append("t", [b"x"] * count, partition=partition)
     return Counter(f"{record.partition}:{record.offset}".encode() for record in kafka.records("t"))

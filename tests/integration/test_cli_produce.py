@@ -95,7 +95,7 @@ def test_keys_and_headers(run: Run, broker: ScriptedBroker) -> None:
 def test_many_lines(
     run: Run, broker: ScriptedBroker, arguments: list[str], monkeypatch: pytest.MonkeyPatch, *, with_arrow: bool
 ) -> None:
-    """As a table or one by one: the same records, of which each has its place."""
+    """Records sent as a table or one by one are the same, each at its place."""
     if not with_arrow:
         monkeypatch.setattr("kafwire.cli.produce.TABLE_BYTES", 1 << 40)
     lines = [b"" if n % 7 == 0 else b"%d" % n * (n % 20) for n in range(30_000)]

@@ -106,7 +106,7 @@ def test_stable_offsets_wait_for_an_open_transaction(bootstrap: str, topic: str)
 
 
 def test_an_epoch_that_no_broker_knows_does_not_reset_the_position(bootstrap: str, topic: str) -> None:
-    """As in a cluster that was restored: reading goes on at the offset, and commits name the epoch that there is."""
+    """The cluster may have been restored: reading goes on at the offset, and commits name the existing epoch."""
     where = kafwire.TopicPartition(topic, 0)
     with kafwire.Producer(bootstrap) as producer:
         for number in range(10):

@@ -22,7 +22,7 @@ from tests.support.known_topics import Seen, make_topic, partitions_of, records,
 pytestmark = pytest.mark.either_kafka
 
 EACH = 200
-# What the bad partition's batch takes decoded is more than that; every other batch is far below.
+# The bad partition's batch takes more than that decoded; every other batch takes far less.
 LIMIT: dict[str, Any] = {"max_decompressed": 500_000}
 
 

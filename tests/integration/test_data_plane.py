@@ -212,7 +212,7 @@ def test_what_needs_the_gil_stands_still_meanwhile(cluster: KafkaCluster, millio
 
 
 def test_no_python_object_is_kept_for_a_record_of_a_scan(cluster: KafkaCluster, million: str) -> None:
-    """Nor one made on the way: the test above shows that nothing of Python is needed to decode."""
+    """No object is made on the way either: the test above shows that decoding needs nothing of Python."""
     pa.table(kafwire.scan(cluster.bootstrap, million, columns=["offset"]))  # imports and caches of the first use
     gc.collect()
     gc.disable()

@@ -84,7 +84,7 @@ def prepared(address: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """With `kafwire`, which is this tree's, and the files that the examples name."""
+    """A folder with this tree's `kafwire` and the files that the examples name."""
     command = tmp_path / "bin" / "kafwire"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m kafwire "$@"\n')

@@ -33,7 +33,7 @@ from scripts.porting_tables import PACKAGES, PAGES, kafka, written
 from tests.support.doc_names import Library, rows, spans
 from tests.support.ported_programs import Ported, ported, run_both
 
-# What each program has to change at least, and print: an outcome of nothing is the same before and after, too.
+# The parts of the outcome that each program has to change: an empty outcome is the same before and after, too.
 DONE: dict[str, set[str]] = {
     "Producing with delivery reports": {"records"},
     "Producing with futures": {"records"},

@@ -22,7 +22,7 @@ from tests.support.time_limits import within
 
 REQUESTS = 300
 PARTITIONS = 3
-# What each run must have met.
+# The events that each run must have met.
 COMPARED = [
     *(f"error {code}" for code in (0, 70, 71, 106)),
     *(f"partition's error {code}" for code in (0, 1, 3, 75)),

@@ -26,7 +26,7 @@ LATE = 30.0  # a busy machine is no find
 LONGEST_NAMED_TYPE = 32_767 - len("Unsupported entity type ")
 LONG_TYPE = DescribeClientQuotasRequest.ComponentData(entity_type="a" * (LONGEST_NAMED_TYPE + 1))
 
-# What these brokers are known to do, (rule, API): a request that shows it, and the error of a client that sends it.
+# Known behaviour of these brokers, (rule, API): a request that shows it, and the error of a client that sends it.
 # docs/fuzzing.md tells more.
 KNOWN = {
     # A resource type, operation or permission of 0 closes the connection.

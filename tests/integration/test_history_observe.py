@@ -44,7 +44,7 @@ def send_with_kafwire(history: History, bootstrap: str, topic: str, count: int) 
 
 
 def send_transactions(history: History, bootstrap: str, topic: str, outcomes: list[str]) -> None:
-    """With confluent-kafka: over two partitions, each with an offset of a group."""
+    """Send transactions with confluent-kafka over two partitions, each with an offset of a group."""
     writer = history.producer(2, "confluent-kafka")
     producer = ck.Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-writer"})
     consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": f"{topic}-group"})

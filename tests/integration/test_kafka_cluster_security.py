@@ -147,7 +147,7 @@ def told(made: Mapping[str, str]) -> dict[str, Any]:
 def test_any_password_is_taken_as_it_is(
     secured: KafkaCluster, java_client: JavaClient, topic: str, user: str, mechanism: str
 ) -> None:
-    """By clients with a Kafka normalization of passwords that kafwire did not write: librdkafka and Java."""
+    """The clients have password normalizations that kafwire did not write: librdkafka's and Java's."""
     listener = "SASL_PLAINTEXT"
     error = write(options(secured, user, mechanism, listener), topic)
     assert error is not None

@@ -416,7 +416,7 @@ def test_the_state_topic_is_compacted(shop: Shop, kafka: EmbeddedKafka) -> None:
 
 @pytest.mark.parametrize("others", TAILS[:2])
 def test_progress_is_found_behind_that_of_others(shop: Shop, kafka: EmbeddedKafka, others: int) -> None:
-    """In the second look, and in the last one. A transaction that another relay has open before it is waited for."""
+    """The second look finds it, and the last one. The relay waits for a transaction that another has open before it."""
 
     def on_step(step: Step) -> None:
         if step is Step.COMMITTED:

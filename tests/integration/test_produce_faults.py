@@ -464,7 +464,7 @@ def test_a_fork_within_a_callback_may_wait(broker: ScriptedBroker) -> None:
 
 
 def test_a_callback_that_waits_for_another_delivery_is_refused(broker: ScriptedBroker) -> None:
-    """It runs on the thread that would have to take in the response: it would wait for ever."""
+    """The callback runs on the thread that would have to take in the response: it would wait for ever."""
     ends: list[object] = []
     done = threading.Event()
     gate = threading.Event()

@@ -196,7 +196,7 @@ def endpoint(world: World, listener: str, url: str | None = None) -> dict[str, A
 
 
 def feed(world: World, count: int = 60) -> None:
-    """Have the endpoint give tokens that the broker takes."""
+    """Let the endpoint give tokens that the broker accepts."""
     world.tokens.answers.clear()
     for _ in range(count):
         answer = {"access_token": token(world), "token_type": "Bearer", "expires_in": 300}

@@ -69,7 +69,7 @@ def write(bootstrap: str, topic: str, count: int = RECORDS, **options: Any) -> N
 
 
 def read(consumer: ShareConsumer, count: int) -> dict[int, int]:
-    """So many records, as they come: each with its delivery count. They are processed."""
+    """Read and process `count` records as they come; return each with its delivery count."""
     found: dict[int, int] = {}
     for batch in consumer.batches(timeout=20.0):
         found |= dict.fromkeys(values(batch), batch.delivery_count)

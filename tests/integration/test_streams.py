@@ -294,7 +294,7 @@ BOOKS = [b'{"books":0}', b'{"books":1}', b"{what?", b'{"books":3}']
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize("step", DOUBLE)
 def test_records_that_fail_are_written_as_they_were_read(kafka: EmbeddedKafka, step: str, guarantee: Any) -> None:
-    """And so is one that no deserializer takes, whatever the producer's serializers make of results."""
+    """A record that no deserializer takes is written so, too, whatever serializers the producer has for results."""
     for topic in ("orders", "bills", "dead"):
         kafka.create_topic(topic)
     for value in BOOKS:

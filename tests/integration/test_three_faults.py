@@ -217,7 +217,7 @@ def test_a_frozen_broker_does_not_hold_the_others_back(three: KafkaCluster, topi
 
 
 def test_a_record_that_the_topic_is_too_small_for(cluster: KafkaCluster, topic_name: str) -> None:
-    """It fails alone: what was sent before and after it arrives, in order, in its partition and in others."""
+    """Only that record fails: records sent before and after it arrive, in order, in its partition and in others."""
     make_topic(cluster, topic_name, 2, {"max.message.bytes": "5000"})
     with within(30), kafwire.Producer(cluster.bootstrap, batch_size=1000, linger_ms=0) as producer:
         deliveries = [

@@ -51,7 +51,7 @@ def test_each_row_goes_to_its_topic(flavour: Flavour, broker: ScriptedBroker, ro
 
 
 def test_rows_go_where_they_would_go_topic_by_topic(flavour: Flavour, broker: ScriptedBroker) -> None:
-    """By partition, key or a function, in several chunks, through a buffer that is smaller than the table."""
+    """Rows go by partition, key or a function, in several chunks, through a buffer smaller than the table."""
     seed = seeds.of_test()
     chance = random.Random(seed)
     rows = 4000

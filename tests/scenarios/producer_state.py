@@ -204,7 +204,7 @@ def a_restart_keeps_the_last_batch_of_each_producer(s: Scene) -> Iterator[None]:
 
 @scenario(restart=Restart.CRASH)
 def a_crash_keeps_the_last_batch_of_each_producer(s: Scene) -> Iterator[None]:
-    """As a stop in order does: the recovery of a log writes a snapshot of the producers, and reads it."""
+    """A stop in order does so, too: the recovery of a log writes a snapshot of the producers, and reads it."""
     s.topic()
     s.init("a")
     s.init("b")

@@ -97,7 +97,7 @@ class RealKafka:
         return [made[name].topic_id for name in names]
 
     def _wait_for_leader(self, names: list[str], partitions: int) -> None:
-        """Until the leader serves all records of the topics, and the coordinator knows them."""
+        """Wait until the leader serves all records of the topics, and the coordinator knows them."""
         wanted: Any = protocol.MetadataRequest
         metadata = wanted(topics=[wanted.MetadataRequestTopic(name=name) for name in names])
 
@@ -117,7 +117,7 @@ class RealKafka:
         return [None if part.error_code else part.offset for topic in answer.topics for part in topic.partitions]
 
     def wait_ready(self) -> None:
-        """Until the coordinators respond, and there are producer ids."""
+        """Wait until the coordinators respond, and there are producer ids."""
         init = protocol.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
         groups = protocol.OffsetFetchRequest()
         groups.groups = [groups.OffsetFetchRequestGroup(group_id="readiness", topics=None)]

@@ -16,7 +16,7 @@ from tests.soak.script import Strike
 TRANSACTION_STATE, CONSUMER_OFFSETS = "__transaction_state", "__consumer_offsets"
 PROPERTIES = {
     "min.insync.replicas": 2,
-    # What a killed node has to go through again is no more than a segment of each log.
+    # A killed node has to recover no more than a segment of each log.
     "log.segment.bytes": 16 << 20,
     "num.recovery.threads.per.data.dir": 2,
     # A follower that is a while behind has fallen out, and a paused one gives up its partitions.

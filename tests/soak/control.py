@@ -13,7 +13,7 @@ from tests.soak.runner import Runner
 
 _POLL_S = 0.05
 _CALL_S = 60.0
-# What a producer leaves open is aborted so soon.
+# The timeout after which an open transaction is aborted.
 _TRANSACTION_MS = 20_000
 
 

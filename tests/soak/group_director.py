@@ -107,7 +107,7 @@ class Group:
         return kind
 
     def close(self) -> None:
-        """Have all members leave."""
+        """Let all members leave."""
         for member in self.members:
             try:
                 member.close()

@@ -68,7 +68,7 @@ class Journal:
         self._write("E", name_of(error).replace(" ", ":"), str(error).replace("\n", " "))
 
     def left(self) -> None:
-        """It is no member any more."""
+        """Record that the client is no longer a member."""
         self._assigned = None
         self._write("L")
 

@@ -43,7 +43,7 @@ class StoppingMember(MemberProcess):
         self.journal = folder / f"{self.name}.journal"
 
     def stop_itself(self, stage: str, milliseconds: float) -> None:
-        """Have it stop itself at that stage of its next transaction."""
+        """Let the process stop itself at that stage of its next transaction."""
         self._say(f"stop {stage} {milliseconds}")
 
     def await_stop(self, seconds: float) -> bool:
@@ -214,7 +214,7 @@ class Cycle:
         self._watch.wait_whole(self._topics(), time.sleep)
 
     def _place(self, client: kafwire.Client, topic: str, replicas: list[int]) -> None:
-        """Have the only partition of an internal topic on these nodes, led by the first."""
+        """Move the only partition of an internal topic to these nodes, led by the first."""
         alter, elect = protocol.AlterPartitionReassignmentsRequest, protocol.ElectLeadersRequest
         part = alter.ReassignablePartition(partition_index=0, replicas=replicas)
         moved = alter(topics=[alter.ReassignableTopic(name=topic, partitions=[part])])

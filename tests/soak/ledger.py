@@ -54,7 +54,7 @@ class Ledger:
     readings: dict[TopicPartition, list[Reading]] = field(default_factory=lambda: defaultdict(list))
 
 
-# What a peril does to logs: cuts off their ends, lets them begin later, leaves holes in them, or nothing.
+# The effect of a peril on logs: it cuts off their ends, lets them begin later, leaves holes in them, or nothing.
 CUT: Final = "cut"
 BEGINS: Final = "begins"
 HOLES: Final = "holes"
@@ -124,7 +124,7 @@ def _judge_reading(
     ledger: Ledger,
     how: How,
 ) -> None:
-    """It got the records of the log: none again, none left out; and an error before it read on over a loss."""
+    """Check that the reader got the log's records: none twice, none left out, an error before each loss."""
     last = -1
     told = True
     cut: bytes | None = None

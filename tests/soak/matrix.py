@@ -12,7 +12,7 @@ from typing import Any, Self
 KAFWIRE, CONTROL = "kafwire", "confluent-kafka"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-# What a producer does. "send": one by one, many under way; "wait": one by one, waiting for each; "batch": from Arrow;
+# The kinds of producers. "send": one by one, many under way; "wait": one by one, waiting for each; "batch": from Arrow;
 # "transactions": a few records to several partitions, some aborted; "transform": records read, transformed and written
 # in a transaction with the offsets.
 SEND, WAIT, BATCH, TRANSACTIONS, TRANSFORM = KINDS = ("send", "wait", "batch", "transactions", "transform")
@@ -153,7 +153,7 @@ class Segment:
 
     @property
     def every_topic(self) -> tuple[Topic, ...]:
-        """Of all, the control's too."""
+        """The topics of all, the control's too."""
         return (*self.topics, *self.control_topics, *(hop.target for hop in self.hops))
 
     @property

@@ -69,7 +69,7 @@ class Result:
     skipped: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """As a state keeps it."""
+        """The form in a saved state."""
         return asdict(self)
 
 
@@ -301,7 +301,7 @@ class Scene:
         until(lambda: self.loads[0].acked() >= goal, f"{more} more records are acknowledged")
 
     def move(self, replicas: tuple[int, ...], partitions: int) -> None:
-        """Have all partitions on these nodes, and wait until they are."""
+        """Move all partitions to these nodes, and wait until they are there."""
         ask = AlterPartitionReassignmentsRequest
         parts = [
             ask.ReassignablePartition(
@@ -396,7 +396,7 @@ def _delete_records(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
 
 
 def _compacted(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
-    """Of each key older records go, while others come."""
+    """Let compaction remove older records of each key, while others come."""
     config = {
         "cleanup.policy": "compact",
         "segment.ms": "1000",
@@ -591,7 +591,7 @@ def _upgraded(_cluster: KafkaCluster | None, result: Result, tell: Tell) -> None
 
 
 def _finalise(client: kafwire.Client, tell: Tell) -> None:
-    """Have the highest levels of all features that the version has; the metadata's first, as others ask for it."""
+    """Finalize the highest level of each feature of this version; the metadata's first, as others need it."""
     told = client.call(ApiVersionsRequest(client_software_name="soak", client_software_version="1"))
     levels = {one.name: one.max_version for one in told.supported_features}
     names = [name for name in ("metadata.version", "transaction.version", "group.version") if name in levels]
@@ -657,7 +657,7 @@ def _fill(file: Path) -> None:
 
 
 def _log_end(node: Node, where: TopicPartition) -> int:
-    """Behind the last whole batch on a node's disk."""
+    """The offset after the last whole batch on a node's disk."""
     end = 0
     for file in sorted((node.data / f"{where.topic}-{where.partition}").glob("*.log")):
         data = file.read_bytes()

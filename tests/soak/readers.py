@@ -77,7 +77,7 @@ class Reader:
         return self._thread.is_alive()
 
     def want(self, ends: Ends) -> dict[TopicPartition, int]:
-        """Of the ends of all, those that this reader is to come to."""
+        """The ends that this reader is to reach, of those of all partitions."""
         goal = {where: end for where, end in ends[self.reading.isolation_level].items() if where in self._places}
         self._goal = goal
         return goal
@@ -142,7 +142,7 @@ class Reader:
         self.counts["begun"] += 1
 
     def _read(self, flavour: _Flavour, until: float) -> None:
-        """Until it is time to start over, or the end is there."""
+        """Read until it is time to start over, or the end is there."""
         reading = self.reading
         committed_at = time.monotonic()
         ends_at: float | None = None

@@ -204,7 +204,7 @@ class Run:
         if self._options.exactly_once:
             wrong = not_once(ends, self._outputs(group, "kafwire", "read_committed"))
             found += wrong
-            # Whether it is the log that is wrong, or a reader.
+            # The written batches show whether the log is wrong, or a reader.
             for number in range(PARTITIONS) if wrong else ():
                 sink = self._sink(group.name)
                 write_batches(self._cluster.direct, sink, number, self._folder / f"{sink}-{number}.log")

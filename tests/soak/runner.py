@@ -55,7 +55,7 @@ class Runner(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """Have it send nothing more."""
+        """Let the client send nothing more."""
         self._stop.set()
 
     @property

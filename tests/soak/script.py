@@ -38,7 +38,7 @@ BROKERS = (1, 2, 3)
 TRANSACTIONAL = (
     *("InitProducerId", "FindCoordinator", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"),
 )
-# What clients do most, twice as often.
+# The requests that clients send most are aimed at twice as often.
 _AIMS: tuple[str | tuple[str, ...] | None, ...] = ("Produce", "Produce", TRANSACTIONAL, TRANSACTIONAL, "Fetch", None)
 
 

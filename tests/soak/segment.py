@@ -62,7 +62,7 @@ class Outcome:
 
 
 def trend(memory: Sequence[tuple[float, float]], peak_mib: float) -> dict[str, float]:
-    """Of MiB at seconds: how many there were when all had begun, at the end, and at the most."""
+    """The MiB of a series (seconds, MiB): when all had begun, at the end, and at the most."""
     begun = next((mib for at, mib in memory if at >= _WARM_S), 0.0)
     return {"begun": begun, "end": memory[-1][1] if memory else 0.0, "peak": round(peak_mib, 1)}
 

@@ -19,7 +19,7 @@ _PAUSE_S = 0.1
 _FLUSHED = 0.5
 # And in so many of all another producer takes over.
 _USURPED = 0.01
-# What a producer leaves open is aborted so soon.
+# The timeout after which an open transaction is aborted.
 TRANSACTION_MS = 20_000
 
 

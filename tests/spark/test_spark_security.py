@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kafwire.testing import KafkaCluster, Security
 
 PASSWORD = "canary-cf21"
-# What docs/spark.md advises for SQL.
+# The pattern that docs/spark.md advises for SQL.
 REDACTED = "(?i)url|jaas|keystore[.]key|key[.]pem"
 
 
@@ -32,12 +32,12 @@ def prefixed(options: dict[str, str]) -> dict[str, str]:
 
 
 def scram(cluster: KafkaCluster) -> dict[str, str]:
-    """As Java has it: a truststore of PEM, and JAAS."""
+    """The options in Java's form: a truststore of PEM, and JAAS."""
     return prefixed(cluster.client_options("alice", "SCRAM-SHA-512", listener="SASL_SSL", dialect="java"))
 
 
 def mutual(cluster: KafkaCluster) -> dict[str, str]:
-    """As Java has it: texts of PEM, no file."""
+    """The options in Java's form: texts of PEM, no file."""
     files = cluster.security.certificates
     return prefixed(
         {

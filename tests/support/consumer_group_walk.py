@@ -137,7 +137,7 @@ class Walk:
         self._heartbeat(slot, slot.epoch)
 
     def _beat(self, slot: Slot, **fields: Any) -> None:
-        """It reports its partitions: the assigned ones, or it is not done with those."""
+        """Report the member's partitions: the assigned ones, or those of a reconciliation that is not done."""
         if self._random.random() < 0.8:
             slot.owned = slot.told
         elif self._random.random() < 0.5:

@@ -45,7 +45,7 @@ class Reader:
         return self._take(self._group.beat(self.member_id, self.epoch, instance_id=self._how.get("instance_id")))
 
     def leave(self, epoch: int = -1) -> Any:
-        """It leaves, or for a while."""
+        """Leave the group: for good (-1), or as a static member for a while (-2)."""
         return self._group.beat(self.member_id, epoch, instance_id=self._how.get("instance_id"))
 
     def _take(self, answer: Any) -> Any:

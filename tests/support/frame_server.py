@@ -56,7 +56,7 @@ class Peer:
         self.socket.sendall(data)
 
     def receive(self, size: int) -> bytes:
-        """So many bytes, or those up to the end."""
+        """Receive `size` bytes, or those up to the end."""
         data = b""
         while len(data) < size and (more := self.socket.recv(size - len(data))):
             data += more

@@ -187,7 +187,7 @@ class GroupWorld:
             await asyncio.sleep(0.05)
 
     def report(self) -> str:
-        """For a failure: the members' partitions, and the number of processed records."""
+        """The text for a failure: the members' partitions, and the number of processed records."""
         has = {member.name: sorted(member.consumer.assignment) for member in self.members}
         return f"{has}, {self.seen.total()} processed, errors {[m.error for m in self.members if m.error]}"
 

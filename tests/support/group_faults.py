@@ -105,7 +105,7 @@ class GroupFaults:
         self._disturb(JOINS_AGAIN_S, f"the coordinator moves to {node}", calm_after_s=5.0)
 
     def slow_metadata(self, each_s: float, seconds: float) -> None:
-        """For a while each Metadata response comes so late."""
+        """Delay each Metadata response by `each_s` for `seconds`."""
         self._slow_s, self._slow_until_s = each_s, self._world.loop.time() + seconds
         self._watch.leads_from_s = self._slow_until_s + each_s + JOINS_AGAIN_S
         self._inputs.excuse(seconds + each_s, f"metadata come {each_s:.0f} s late")

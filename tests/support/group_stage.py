@@ -51,7 +51,7 @@ class GroupStage:
         return member
 
     def write(self, count: int = 10) -> None:
-        """So many records to each partition."""
+        """Write `count` records to each partition."""
         for partition in range(PARTITIONS):
             for _ in range(count):
                 made = self._producer.send(self._topic, b"v", partition=partition).result(10)
@@ -62,7 +62,7 @@ class GroupStage:
         return Counter(seen for member in self.members for seen in member.look()[1])
 
     def describe(self) -> str:
-        """For a failure: the members' partitions."""
+        """The text for a failure: the members' partitions."""
         looks = [(sorted(a), len(records), error) for a, records, error in (m.look() for m in self.members)]
         return f"members: {looks}"
 

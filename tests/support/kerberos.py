@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.deadlines import PATIENCE_S, until
 
-# What Debian's packages krb5-kdc, krb5-admin-server and krb5-user install; the first three are not on every PATH.
+# Programs of Debian's packages krb5-kdc, krb5-admin-server and krb5-user; the first three are not on every PATH.
 _PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 _PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 _ATTEMPTS = 5

@@ -233,7 +233,7 @@ class World:
         careless = producer in self.careless
         for record in records:
             fate = chance.choices(["ok", "unplaced", "there", "gone", "fail"], [80, 4, 6, 5, 5])[0]
-            # What a transaction that may yet commit sends is there, or failed.
+            # The records of a transaction that may yet commit are there, or failed.
             if transaction is not None and fate == "gone":
                 fate = "fail"
             record.outcome = {"ok": "ok", "unplaced": "ok", "fail": "fail"}.get(fate, "unknown")

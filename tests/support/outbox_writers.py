@@ -35,7 +35,7 @@ class Aggregates:
 
     @contextmanager
     def writing(self, chance: random.Random, writers: int = 3) -> Iterator[None]:
-        """Have threads write as long as the context lasts, and not more than `permit` allows."""
+        """Run threads that write as long as the context lasts, and not more than `permit` allows."""
         threads = [
             threading.Thread(target=self._write, args=(str(number), random.Random(chance.random())))
             for number in range(writers)

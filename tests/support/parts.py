@@ -23,7 +23,7 @@ TOGETHER = {
 # These groups begin first: begun late, they would keep one process busy when the others have ended.
 FIRST = ("spark", "three nodes")
 
-# What the everyday run leaves out, and commits run in turn: clusters that are started for one test and struck, machines
+# Tests that commits run in turn, and the everyday run leaves out: clusters that one test starts and strikes, machines
 # that judge the tests, and programs whose parts have tests of their own.
 IN_TURN = (
     "tests/integration/test_benchmark_programs.py",

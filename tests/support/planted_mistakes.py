@@ -140,7 +140,7 @@ def have_a_record_twice(world: World) -> Expected:
 
 
 def swap_two_records_of_a_producer(world: World) -> Expected:
-    """Of one key or of two: order is a partition's."""
+    """The two records have one key or two: order is a partition's."""
     pairs = []
     lanes: dict[tuple[int, TopicPartition], Sent] = {}
     for record in world.sent:
@@ -213,7 +213,7 @@ def tear_a_committed_transaction(world: World) -> Expected:
 
 
 def drop_a_record_that_a_commit_said_is_there(world: World) -> Expected:
-    """It has no acknowledgement, but others of its transaction are seen."""
+    """The record has no acknowledgement, but other records of its transaction are seen."""
     record = world.pick(
         lambda r: (
             r.offset is not None
@@ -267,7 +267,7 @@ def show_an_aborted_transaction(world: World) -> Expected:
 
 
 def set_a_group_to_another_offset(world: World) -> Expected:
-    """To an older one, to that of a transaction that was aborted, or to one that no transaction ever had."""
+    """The other offset is an older one, that of an aborted transaction, or one that no transaction ever had."""
     known = [where for where, offset in world.group.items() if offset is not None]
     if not known:
         raise Unfit
@@ -478,7 +478,7 @@ def put_a_record_into_another_partition(world: World) -> Expected:
 
 
 def cut_or_lengthen_a_value(world: World) -> Expected:
-    """It is still nothing but its token, again and again."""
+    """The value still consists of its token alone, repeated."""
     record = known_to_all(world, dressed=False)
     if record.dress is not None and not world.looks:
         raise Unfit
@@ -519,7 +519,7 @@ def finally_seen(world: World, view: Seen, where: TopicPartition, offset: int) -
 
 
 def pass_over_a_record(world: World) -> Expected:
-    """It is left out, or the reader goes on behind it without an error."""
+    """Leave the record out, or let the reader go on behind it without an error."""
     view, record = live_record(world)
     assert record.offset is not None
     later = [offset for offset, *_ in world.rows(view, record.where) if offset > record.offset]

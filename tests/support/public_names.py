@@ -34,7 +34,7 @@ MODULES = (
     "kafwire.testing.fuzzer",
     *(("kafwire.spark",) if find_spec("pyspark") else ()),  # other Pythons are tried without
 )
-# What public calls return, under names of other modules.
+# Types that public calls return, by their names in other modules.
 RETURNED = (
     "kafwire.aio.transaction.AsyncTransactionBlock",
     "kafwire.cluster.metadata.TopicInfo",

@@ -418,7 +418,7 @@ class ScriptedBroker:
         return response_class(brokers=brokers, cluster_id="scripted", controller_id=1, topics=topics)
 
     def _describe_configs(self, request: Request) -> Any:
-        """It creates no topics."""
+        """Report that the broker does not create topics automatically."""
         response_class: Any = protocol.DescribeConfigsResponse
         entry = response_class.DescribeConfigsResourceResult(name="auto.create.topics.enable", value="false")
         (asked,) = request.message.resources
@@ -525,7 +525,7 @@ class ScriptedBroker:
         return None if request.message.acks == 0 else response
 
     def _write_once(self, where: tuple[str, int], batch: Any, data: bytes) -> tuple[int, int]:
-        """As brokers do: the last batches of a producer are recognised, and others have to follow them (KIP-98).
+        """Append a batch as brokers do: a producer's last batches are recognised, and others follow them (KIP-98).
 
         A producer that the partition does not know may begin with any number.
         """

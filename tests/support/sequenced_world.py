@@ -80,7 +80,7 @@ class Broker:
         return 0
 
     def remembered(self, producer_id: int) -> tuple[int, int] | None:
-        """As in a DescribeProducers response."""
+        """The producer's epoch and last sequence number, as in a DescribeProducers response."""
         known = self.producers.get(producer_id)
         if known is None:
             return None
@@ -94,7 +94,7 @@ class Broker:
             known.recent = deque(list(known.recent)[-kept:], maxlen=5)
 
     def fence(self, current: Identity) -> None:
-        """It comes to know a later epoch of the producer."""
+        """Store a later epoch of the producer."""
         known = self.producers.get(current.producer_id, Known())
         self.producers[current.producer_id] = Known(max(known.epoch, current.epoch) + 1)
 
@@ -203,7 +203,7 @@ class World:
         self.settle(self.wire.popleft(), code, retriable=True)
 
     def store_and_refuse(self, code: int = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND) -> None:
-        """As a leader that stored a batch, and then lost its followers, or its office."""
+        """Respond as a leader that stored a batch, and then lost its followers or its leadership."""
         self.broker.append(self.wire[0])
         self.refuse(code)
 

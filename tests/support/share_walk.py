@@ -155,7 +155,7 @@ class ReadingWalk:
         return len(self._broker.ready(self._group).get(self._topic, ())) == self.partitions
 
     def _load(self) -> None:
-        """Have the leader load the share partitions: a response names each once it is loaded, with records of it."""
+        """Let the leader load the share partitions: a response names each once it is loaded, with records of it."""
         for index in range(self.partitions):
             waiting.until(partial(self._has_loaded, index), "the leader has loaded the share partition")
 
@@ -208,7 +208,7 @@ class ReadingWalk:
         self._fetch(reader, epoch=0, named=sorted(reader.reads))
 
     def _close(self, reader: Reader) -> None:
-        """It says something of all that it has, and ends its session."""
+        """Accept or release all records that the reader has, and end its session."""
         said = {index: self._say_all(held) for index, held in reader.held.items() if held}
         if self._random.random() < 0.5:
             self._acknowledge(reader, said, epoch=-1)

@@ -48,7 +48,7 @@ class Flavour:
         return self.kind == "sync"
 
     def class_of(self, name: str) -> Any:
-        """Of `client`, `consumer`, `producer` or `scan`."""
+        """The class of `client`, `consumer`, `producer` or `scan`."""
         return getattr(self._modules[name], NAMES[self.kind][name])
 
     def _make(self, name: str, *args: Any, **options: Any) -> Any:
@@ -82,7 +82,7 @@ class Flavour:
         return self.world.run(_all(said)) if hasattr(said, "__aiter__") else list(said)
 
     def some(self, said: Any, count: int) -> list[Any]:
-        """As many as there are to come, of an iterator that goes on."""
+        """The next `count` items of an iterator that goes on."""
         if hasattr(said, "__aiter__"):
             return self.world.run(_some(said, count))
         return [next(said) for _ in range(count)]
@@ -119,7 +119,7 @@ class Flavour:
         return what.__exit__(*said) if self.blocks else self.get(what.__aexit__(*said))
 
     def drop(self) -> None:
-        """Have objects that were made, and have no reference any more, dropped as the interpreter does it."""
+        """Drop created objects without a reference, as the interpreter does."""
         self.made.clear()
         gc.collect()
 

@@ -138,7 +138,7 @@ class StreamGroup:
         return kafwire.AsyncProducer(self.world.bootstrap, engine=self.world.engine)
 
     async def send(self, count: int, *, partitions: Sequence[int] = (0, 1), key: bytes = b"k") -> None:
-        """So many records for each of the partitions."""
+        """Send `count` records to each of the partitions."""
         async with kafwire.AsyncProducer(self.world.bootstrap, engine=self.world.engine) as producer:
             for number in range(count):
                 for partition in partitions:
@@ -190,7 +190,7 @@ class StreamGroup:
         return {where: kept.offset for where, kept in self.world.state.part(OffsetStore).of(GROUP).items()}
 
     def begun(self) -> dict[tuple[int, int], list[str]]:
-        """By partition and offset of `in`: the members that called a handler, in order."""
+        """The members that called a handler, in order, by partition and offset of `in`."""
         found: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
         for call in self.calls:
             if call.topic == "in":

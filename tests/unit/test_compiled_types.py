@@ -84,11 +84,11 @@ def test_a_second_init_is_refused() -> None:
 
 
 class ArrowSchema(ctypes.Structure):
-    """Of the Arrow C data interface."""
+    """A structure of the Arrow C data interface."""
 
 
 class ArrowArray(ctypes.Structure):
-    """Of the Arrow C data interface."""
+    """A structure of the Arrow C data interface."""
 
 
 ArrowSchema._fields_ = [

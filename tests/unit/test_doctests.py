@@ -18,7 +18,7 @@ from tests.support.public_names import Documented, documented, run_example
 
 DOCUMENTED = {str(one): one for one in documented()}
 SECTIONS = ("Args", "Returns", "Raises", "Example")
-# What has its arguments, result and errors described elsewhere names the place.
+# An object whose arguments, result and errors are described elsewhere names the place.
 REFERENCE = re.compile(r"as `(\w+\.\w+)` does")
 # A method that asks the engine to do something raises a KafkaError if that fails.
 ASKS = re.compile(r"\b(?:_engine\.run|_run|on_engine)\(")

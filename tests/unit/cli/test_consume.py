@@ -139,7 +139,7 @@ class FakeScan:
 
 
 class FakeConsumer:
-    """It commits processed records when it is closed: batches for which the next one was asked."""
+    """A consumer that commits processed records when it is closed: batches after which another was requested."""
 
     def __init__(self, world: World) -> None:
         self.world = world

@@ -292,7 +292,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 
 
 def test_an_api_versions_refusal_in_no_version_is_fine_everywhere(tmp_path: Path) -> None:
-    """As some brokers send it: the code is shown, the rest as hex."""
+    """Some brokers send such a refusal: its code is shown, the rest as hex."""
     body = "00230100120000000200000000"
     answer = bytes.fromhex("00000007" + body)
     api = ["--response", "--api", "18", "--version", "3"]

@@ -54,7 +54,7 @@ def metadata() -> protocol.MetadataRequest:
 
 
 def accept(world: World, lifetime_ms: int = 0) -> list[bytes]:
-    """Have brokers accept each client; returns the messages that they got."""
+    """Let brokers accept each client; return the messages that they get."""
     said: list[bytes] = []
 
     def authenticate(call: Call) -> Any:
@@ -228,7 +228,7 @@ def test_an_error_that_may_pass_is_one_of_the_connection() -> None:
 
 
 def test_a_connection_that_is_closed_while_the_last_response_is_handled_is_not_ready() -> None:
-    """It was taken for ready, so no call connected again; its session was to be renewed, too."""
+    """The connection was taken for ready, so no call connected again; its session was to be renewed, too."""
 
     def accept_and_close(_: Call) -> Any:
         receiver = world.connections[-1].receiver
@@ -378,7 +378,7 @@ def test_a_token_provider_that_hangs() -> None:
 
 
 def test_no_thread_for_a_step() -> None:
-    """Or as many as the system allows are there."""
+    """The system's limit of threads may be reached."""
     with World() as world:
         accept(world)
         login: Any = Kerberos(world)

@@ -118,7 +118,7 @@ def test_a_refusal_that_cannot_be_read_falls_back_to_version_0() -> None:
 def test_a_server_that_closes_on_a_newer_greeting_is_asked_in_version_0(
     has: int, tried: list[int], later: list[int]
 ) -> None:
-    """As Azure Event Hubs does; every connection to that address begins with what it has from then on."""
+    """Azure Event Hubs does so; every connection to that address begins with what it has from then on."""
     with World() as world:
         world.nodes[1].versions["ApiVersions"] = (0, has)
         world.on("ApiVersions", lambda call: HANGUP if call.version > has else None)
@@ -203,7 +203,7 @@ def test_a_throttle_in_the_greeting_is_waited_for() -> None:
 
 
 def test_a_throttle_in_the_response_to_an_abandoned_call_is_waited_for() -> None:
-    """As of a broker that was asked beside another one, which was quicker."""
+    """A call is abandoned if the request went to two brokers, and the other was quicker."""
 
     async def late(call: Call) -> Any:
         await asyncio.sleep(1.0)
@@ -503,7 +503,7 @@ def test_an_unknown_host_is_named() -> None:
 
 @pytest.mark.parametrize("host", ["foo..bar", "x" * 64 + ".example"])
 def test_a_host_name_that_cannot_be_one_is_named(host: str) -> None:
-    """As a broker may advertise."""
+    """A broker may advertise such a name."""
     with World() as world, pytest.raises(KafkaConnectionError, match=f"cannot resolve '{host}'"):
         world.run(make_connection(world, host=host).open())
 

@@ -27,12 +27,12 @@ LATE_S = 1.1
 
 
 def hang(world: World, node: int) -> None:
-    """From now on `node` sends no response, on old connections and new ones."""
+    """Let `node` send no response from now on, on old connections and new ones."""
     world.nodes[node].receive = lambda connection, data, answered: None  # type: ignore[method-assign]
 
 
 async def open_all(cluster: Cluster, role: str = "control") -> None:
-    """As a program has that has been running for a while."""
+    """Open all connections, like a program that has been running for a while."""
     await cluster.refresh()
     for node in cluster.metadata.brokers:
         await cluster.connection(node, role).open()
@@ -111,7 +111,7 @@ def test_a_coordinator_is_found(seed: int) -> None:
 @seeds.several(SEEDS)
 @pytest.mark.parametrize("idle_s", [0.0, 2 * ALIVE_MS / 1000])
 def test_a_request_that_any_broker_can_serve_goes_to_another_one(seed: int, idle_s: float) -> None:
-    """And what changes something is sent once."""
+    """A request that changes something is sent once."""
 
     def delete(_: Call) -> Any:
         return protocol.DeleteTopicsResponse()

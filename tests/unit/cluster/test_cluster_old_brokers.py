@@ -140,7 +140,7 @@ def test_the_needed_versions_are_declared() -> None:
 
 @pytest.mark.parametrize("name", ["Metadata", "Fetch", "ListOffsets", "Produce"])
 def test_a_broker_below_is_refused_by_name(name: str) -> None:
-    """With the needed version, and at once."""
+    """The error comes at once, and names the needed version."""
     _, least = next(apis[name] for apis in NEEDED.values() if name in apis)
     with old_world(KAFKA_2_8, **{name: (0, least - 1)}) as world:
         world.create_topic("t")
@@ -160,7 +160,7 @@ def test_a_broker_below_is_refused_by_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["Produce", "InitProducerId"])
 def test_what_cannot_be_sent_fails_at_once(name: str) -> None:
-    """With the API that is missing; Kafka 2.8 with its early KRaft has no producer ids."""
+    """The error names the missing API; Kafka 2.8 with its early KRaft has no producer ids."""
     with old_world(KAFKA_2_8) as world:
         world.create_topic("t")
         world.on("ApiVersions", lambda call: without(world._on_ApiVersions(call), name))

@@ -230,7 +230,7 @@ def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: lis
 
 
 def test_brokers_that_share_an_address_are_distinguished() -> None:
-    """Behind one forwarder, say, that leads to one of them: before 4.4 brokers do not compare. librdkafka's 0149."""
+    """A forwarder may lead to one of them: before 4.4 brokers do not compare ids. librdkafka's 0149."""
 
     async def scenario(cluster: Cluster) -> None:
         await cluster.refresh()

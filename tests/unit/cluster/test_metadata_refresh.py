@@ -174,7 +174,7 @@ def test_closing_ends_the_wait() -> None:
 
 
 def test_a_request_in_the_turn_of_a_response_waits_for_another_one() -> None:
-    """Else a task that asks in a loop while a broker hangs would get results for ever, and no other would run."""
+    """Otherwise a task that asks in a loop while a broker hangs would get results for ever, and no other would run."""
     asked: list[None] = []
 
     async def ask() -> bool:

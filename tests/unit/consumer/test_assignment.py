@@ -17,7 +17,7 @@ in_all_shapes = pytest.mark.usefixtures("shape")
 
 
 def test_a_partition_that_comes_back_by_metadata_is_read() -> None:
-    """It was dropped; when its topic is subscribed to again, a broker that lags does not know it yet."""
+    """The partition was dropped; when its topic is subscribed to again, a lagging broker does not know it yet."""
     with World() as world:
         rows = fill(world, "t", partitions=3)
         fill(world, "u")

@@ -61,7 +61,7 @@ def reading() -> Iterator[Reading]:
 
 
 def test_a_partition_assigned_again_is_read_on(reading: Reading) -> None:
-    """It has another cursor then; the session must not forget it with the old one."""
+    """The partition has another cursor then; the session must not forget it with the old one."""
 
     async def drop_and_take() -> None:
         await reading.core.assignment.assign([SECOND])
@@ -80,7 +80,7 @@ def test_a_partition_assigned_again_is_read_on(reading: Reading) -> None:
 
 
 def test_quiet_partition_that_is_resumed_is_fetched_immediately_now_and_then(reading: Reading) -> None:
-    """And only until the parked request gets its response: then it is requested with the others, in the session."""
+    """After the response to the parked request, the partition is requested with the others, in the session."""
     reading.pause(0, paused=True)
     reading.world.pass_time(2)
     assert reading.in_session() == {1}
@@ -119,7 +119,7 @@ def test_end_of_an_epoch_is_asked_of_the_leader_until_it_responds() -> None:
 
 
 def test_a_fetcher_with_a_full_partition_goes_on_when_it_has_moved() -> None:
-    """With all partitions of a broker in each request, or none."""
+    """Each request has all partitions of a broker, or none."""
     with World(brokers=2) as world:
         world.create_topic("t", partitions=3)  # 0 and 2 at broker 1
         options = {"fetch_strategy": "per_node", "max_prefetch_batches": 1}

@@ -49,7 +49,7 @@ def blocking(world: World, **options: Any) -> Consumer:
 
 
 def awaited(world: World, engine: Any = None, **options: Any) -> AsyncConsumer:
-    """As `blocking` makes one."""
+    """An `AsyncConsumer` like the consumer that `blocking` makes."""
     engine = world.engine if engine is None else engine
     made = AsyncConsumer(world.bootstrap, topics="t", start="earliest", engine=engine, chunk_bytes=1, **options)
     world.run(made.start())
@@ -472,7 +472,7 @@ def test_what_was_processed_of_a_dropped_partition_is_committed() -> None:
 
 
 def test_assigning_again_mends_a_recreated_topic() -> None:
-    """As the error says."""
+    """The error advises to do so."""
     with World() as world:
         rows = fill(world, "t")
         consuming = Consuming(world, topics="t", metadata_max_age_ms=1000)

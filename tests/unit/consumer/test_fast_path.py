@@ -88,7 +88,7 @@ def check(data: bytes, version: int, wants: Wants, session: int) -> Taken:
 
 @cache
 def idle_loop() -> Loop:
-    """For queues that need one, of responses that come from nowhere."""
+    """A loop for queues that need one, of responses without a connection."""
     return Loop()
 
 
@@ -366,7 +366,7 @@ def test_an_empty_frame_is_nothing(fed: Fed) -> None:
 
 
 def test_thousands_of_partitions_come_and_go() -> None:
-    """Beside a dict: growth, forgetting, clearing, slots used again."""
+    """The fast path is compared with a dict: growth, forgetting, clearing, slots used again."""
     seed = seeds.of_test()
     chance = random.Random(seed)
     ids = [uuid.UUID(int=chance.getrandbits(128)) for _ in range(3)] + IDS

@@ -116,7 +116,7 @@ def test_the_served_reader_notifies_the_engine(fed: Fed, peer: Peer) -> None:
 
 
 def test_no_reader_owes_word_of_what_it_cannot_read(fed: Fed) -> None:
-    """It would give none before it stops waiting; of what it can read it does."""
+    """The reader would report nothing of a paused partition before it stops waiting; of others it reports."""
     fed.queue.add("t", 1, Layout("t", 1))
     fed.queue.pause(1)
     fed.fast_path.expect(IDS[0].bytes, 0, 0, 0, 0, "b")

@@ -39,7 +39,7 @@ def test_what_was_sought_in_between_comes_once() -> None:
 
 @pytest.mark.parametrize("strategy", ["hybrid", "per_partition", "per_node"])
 def test_going_back_by_time_while_a_request_is_parked_gives_everything_once_and_in_order(strategy: str) -> None:
-    """It keeps the generation, since buffered records are still to be read: the parked request's records are not."""
+    """The seek keeps the generation: buffered records are still to be read, the parked request's records are not."""
     with World() as world:
         lagging = Lagging(world, fetch_strategy=strategy)
         lagging.consuming.rows.clear()

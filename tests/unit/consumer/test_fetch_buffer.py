@@ -288,7 +288,7 @@ def test_only_records_of_the_timestamps_asked_for_are_given() -> None:
 
 
 def test_a_signal_handler_s_exception_ends_a_read_that_finds_nothing_for_long() -> None:
-    """With slices always there it never waits; and no row ends the call that reads on without the GIL."""
+    """Slices are always there, so the read never waits; and no row ends the call that reads on without the GIL."""
     line = Line(timestamps=(1 << 40, 1 << 41), max_decompressed=1 << 24)
     # Both of the producer's times must be looked at: no header can pass the batch over.
     blob = encode_batch([(None, bytes(100), t) for t in (1 << 42, 1) * 20_000], compression="lz4")
@@ -393,7 +393,7 @@ def test_what_was_read_up_to_a_damaged_slice_counts_as_processed(line: Line) -> 
 
 
 def test_rows_before_a_batch_whose_codec_is_not_there_come_first() -> None:
-    """In a process of its own, where the codec was not used before."""
+    """The test runs in a process of its own, where the codec was not used before."""
     program = """
         import sys
         import kafwire.records._compress

@@ -189,7 +189,7 @@ def test_cuts_while_a_reader_decodes(line: Line, seed: int) -> None:
     for offset, value in got:
         assert value is not None
         if value != term:
-            # What was cut from this one's end on may have been handed out before: then it begins below.
+            # Records that were cut from this one's end on may have been delivered before: then it begins below.
             begins = cuts[int(term) + 1 : 41 if value == b"end" else int(value) + 1]
             assert offset in {min(expected, *begins), begins[-1]} or offset == expected
             term = value

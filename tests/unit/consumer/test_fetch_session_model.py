@@ -24,7 +24,7 @@ from tests.support import seeds
 SCHEDULES = 1000
 AT_ONCE = 200  # schedules in one test
 
-# What may happen to a request, and how often in a schedule full of trouble.
+# Events of a request, and their weights in a schedule full of trouble.
 GOOD = "good"
 TROUBLES = {
     "lost before the broker had it": 3,
@@ -91,7 +91,7 @@ class Schedule:
         self.in_flight: Round | None = None
         self.deepest = 0
 
-    # What the client's owner does.
+    # Actions of the client's owner.
 
     def want(self, key: int, offset: int | None = None) -> None:
         log = self.logs[key]
@@ -219,7 +219,7 @@ class Schedule:
             self.deepest = max(self.deepest, misses + 1)
             assert misses + 1 < bound, f"{key} had data, and was not served in {bound} good rounds"
 
-    # What chance does.
+    # Random actions.
 
     def round(self, what: str) -> None:
         """One request, from beginning to end; things are wanted and dropped meanwhile."""
@@ -343,7 +343,7 @@ def test_random_schedules(seed: int) -> None:
 
 @pytest.mark.parametrize("sessions", [True, False])
 def test_the_bound_is_reached(sessions: bool) -> None:
-    """Of n partitions with data, with room for one, the last is served in the n-th round; then all in turn."""
+    """With n full partitions and room for one, the last is served in the n-th round; then all in turn."""
     client: FetchSession[int] = FetchSession(sessions=sessions)
     broker: SessionBroker[int, Asked] = SessionBroker()
     for key in range(5):

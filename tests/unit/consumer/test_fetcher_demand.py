@@ -124,7 +124,7 @@ def test_full_buffers_of_slow_readers_leave_room_for_others(partitions: int, str
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 @pytest.mark.parametrize("size", [10, 10_000])
 def test_the_budget_is_kept(size: int, strategy: dict[str, Any]) -> None:
-    """But for one batch that is larger than a request allowed, for each broker fetcher."""
+    """The exception is one batch for each broker fetcher that is larger than a request allowed."""
     with World(brokers=2) as world:
         rows = fill(world, "t", partitions=6, batches=60, records=1, size=size)
         limit = 100_000

@@ -194,7 +194,7 @@ class Schedule:
         """True if `offset` may come now: the next that is, or was when it was fetched; or the first after a cut."""
         begin = self.next[index]
         able = {_first(offsets, begin) for offsets in (*self.before[index], self.ever[index])}
-        # What lay there before some start of the log may have been deleted by the time it was asked for.
+        # Records before some start of the log may have been deleted by the time of the request.
         able |= {_first(self.ever[index], max(begin, start)) for start in self.starts[index]}
         if offset in able:
             return

@@ -44,7 +44,7 @@ def cut_off(group: GroupWorld, *, is_cut: bool) -> None:
 
 @asynccontextmanager
 async def standing_still(member: Member) -> AsyncIterator[None]:
-    """None of its requests is sent because it is time."""
+    """Stop the member's timer: no request is sent when it is due."""
     membership = member.consumer._core.membership
     assert membership is not None
     driver = membership._driver

@@ -150,7 +150,7 @@ def test_the_current_member_is_never_one_without_an_id(protocol: dict[str, Any])
 @pytest.mark.parametrize("ticks", range(12))
 @pytest.mark.parametrize("explicit", [True, False])
 def test_a_stream_ends_whenever_its_partition_goes_while_it_begins(ticks: int, *, explicit: bool) -> None:
-    """At each of the awaits of its first read: the stream ends, and never reads the assignment that follows."""
+    """The partition goes at each await of the first read: the stream ends, and reads nothing of the next assignment."""
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
@@ -287,7 +287,7 @@ def test_a_partition_that_is_lost_while_its_metadata_are_looked_up_is_not_read(f
 
 
 def test_a_partition_that_is_lost_is_not_looked_up_for_ever() -> None:
-    """Nor do later changes of the assignment wait for the look-up."""
+    """Later changes of the assignment do not wait for the look-up either."""
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:

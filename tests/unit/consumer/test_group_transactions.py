@@ -42,7 +42,7 @@ async def filled(group: GroupWorld) -> None:
 
 
 def ends_of(batches: list[Batch]) -> dict[TopicPartition, int]:
-    """Behind what was read."""
+    """The offset after the last read record of each partition."""
     return {TopicPartition(batch.topic or "", batch.partition or 0): batch.next_offset for batch in batches}
 
 

@@ -587,7 +587,7 @@ def test_bad_metadata_once_is_no_end() -> None:
 
 
 def test_a_broker_that_lags_does_not_make_a_topic_look_recreated() -> None:
-    """It shows the topic as it was before it was recreated, which this consumer has never seen."""
+    """The lagging broker shows the topic of before its recreation, which this consumer has never seen."""
     with World(brokers=2) as world:
         old_id = world.create_topic("t").topic_id
         rows = fill(world, "t")

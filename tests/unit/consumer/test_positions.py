@@ -118,7 +118,7 @@ def test_positions_are_those_of_the_reader() -> None:
 
 @pytest.mark.shapes("as_written")
 def test_a_batch_that_was_handed_out_record_by_record_does_not_hold_the_position() -> None:
-    """Behind its last record there may be markers, which come later and bring no batch."""
+    """Markers may follow its last record, which come later and bring no batch."""
     with World() as world:
         fill(world, "t", batches=1, records=3)
         with Consuming(world, topics="t") as consuming:

@@ -50,7 +50,7 @@ def test_any_other_is_not(column: Any) -> None:
 
 
 class Record:
-    """Of some offset."""
+    """A record with an offset only."""
 
     def __init__(self, offset: int) -> None:
         self.offset = offset

@@ -33,7 +33,7 @@ def database() -> Iterator[sqlite3.Connection]:
 
 
 class Ours(sqlite3.Connection):
-    """As programs have them, to set options once."""
+    """A subclass as programs have it, to set options once."""
 
 
 def test_sqlite_is_known(database: sqlite3.Connection) -> None:

@@ -222,7 +222,7 @@ def test_another_reader_replaces_the_topic_first(another: OfAnotherDriver) -> No
 
 
 def test_a_table_of_before_is_completed_and_keeps_its_offsets(database: sqlite3.Connection) -> None:
-    """It is used as it is until a topic is recreated; then the error says what to do."""
+    """An older table is used as it is until a topic is recreated; then the error says what to do."""
     reader(OLD).store(database, {WHERE: 5})
     database.execute("DROP TABLE kafka_offsets_former_topics")
     reader(OLD).store(database, {WHERE: 6})
@@ -298,7 +298,7 @@ def test_a_driver_that_counts_no_rows_is_an_error(another: OfAnotherDriver, offs
 
 
 def test_a_driver_that_counts_only_rows_that_differ(another: OfAnotherDriver, offsets: DatabaseOffsets) -> None:
-    """Such as those of MySQL: storing the same offset again changes nothing, and no reader fences itself."""
+    """MySQL's drivers do so: storing the same offset again changes nothing, and no reader fences itself."""
     known = DatabaseOffsets("billing", topic_ids={"orders": uuid.UUID(int=1)})
     known.store(another, {WHERE: 5}, generation=2)
     another.count = lambda changed: 0

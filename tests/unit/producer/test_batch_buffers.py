@@ -79,7 +79,7 @@ def fail(slow: Slow, batch: ProducerBatch) -> None:
 
 
 def acknowledge(slow: Slow, batch: ProducerBatch) -> None:
-    """By the response to another attempt, on another connection."""
+    """Acknowledge the batch by the response to another attempt, on another connection."""
     del slow
     batch.succeed(0, -1)
 

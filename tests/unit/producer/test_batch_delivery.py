@@ -90,7 +90,7 @@ def test_a_full_buffer_carries_what_was_sent(flavour: Any) -> None:
 
 @pytest.mark.parametrize("flavour", [Producer, AsyncProducer])
 def test_an_interrupt_carries_what_was_sent(flavour: Any) -> None:
-    """It comes behind the second pass: the rows of the first are on their way."""
+    """The interrupt comes behind the second pass: the rows of the first are on their way."""
     clock = PassClock()
     store = Store(1, batch_size=300, clock=clock)
     passes = itertools.count()

@@ -231,7 +231,7 @@ def test_a_wait_that_timed_out_gets_nothing_and_the_record_goes_on(kafka: Served
 
 @contextlib.contextmanager
 def signalled_while_waiting(work: Any) -> Iterator[None]:
-    """Have `work` called once, by a signal's handler that runs on top of what this thread waits for in the block."""
+    """Call `work` once, in a signal's handler that interrupts the wait of this thread in the block."""
     left = [work]
     came = [0]
 

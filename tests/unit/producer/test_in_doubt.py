@@ -27,7 +27,7 @@ def store_and_drop(world: World) -> Any:
 
 
 def send_without_response(world: World, work: Work, count: int, *, partition: int = 0) -> list[Any]:
-    """So many batches of their own, stored without a response."""
+    """Send `count` records, each in a batch of its own, which is stored without a response."""
     world.on("Produce", store_and_drop(world))
     deliveries = [work.send("t", value, partition=partition) for value in values(count, size=60)]
     world.pass_time(0.1)
@@ -61,7 +61,7 @@ def test_a_broker_that_restarts_has_forgotten_what_it_stored_and_nothing_is_stor
 
 
 def test_what_was_not_stored_goes_again() -> None:
-    """Of five in flight two were stored; the broker remembers the last of them."""
+    """Two of five batches in flight were stored; the broker remembers the last of them."""
     with World() as world:
         work = started(world)
         stored = 0
@@ -125,7 +125,7 @@ def test_where_it_lies_in_a_topic_with_append_times() -> None:
 
 
 def with_append_time(batch: bytes, time_ms: int) -> bytes:
-    """As a broker rewrites a batch for `message.timestamp.type=LogAppendTime`."""
+    """Rewrite a batch as a broker does for `message.timestamp.type=LogAppendTime`."""
     attributes = int.from_bytes(batch[21:23], "big") | 0x08
     covered = attributes.to_bytes(2, "big") + batch[23:35] + time_ms.to_bytes(8, "big") + batch[43:]
     return batch[:17] + crc32c_of(covered).to_bytes(4, "big") + covered

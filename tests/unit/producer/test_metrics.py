@@ -72,7 +72,7 @@ def test_uncompressed_batches_have_a_ratio_of_one() -> None:
 
 
 def test_time_in_the_queue() -> None:
-    """From a batch's first record to the first time it is sent; how often it is sent again does not count."""
+    """The time runs from a batch's first record to its first request; later attempts do not count."""
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", linger_ms=500, retry_backoff_ms=3000)

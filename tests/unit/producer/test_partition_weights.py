@@ -48,7 +48,7 @@ class Work:
         return places
 
     def take_only(self, partition: int) -> None:
-        """Have records stick to a partition, until weights change."""
+        """Let records stick to a partition until weights change."""
         self.sender.accumulator.set_weights("t", PartitionWeights([partition], [1]))
 
     def refresh(self) -> None:

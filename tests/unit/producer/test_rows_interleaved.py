@@ -80,21 +80,21 @@ class Sender:
         assert self.in_pass
 
     def wait(self) -> None:
-        """Of this thread: stop here until the next step."""
+        """Stop this thread until the next step."""
         self.in_pass = True
         self._stopped.release()
         assert self._go.acquire(timeout=PATIENCE_S)
         self.in_pass = False
 
     def step(self) -> None:
-        """On to the next stop."""
+        """Let the thread run to the next stop."""
         self._go.release()
         assert self._stopped.acquire(timeout=PATIENCE_S)
         if self.problem is not None:
             raise self.problem
 
     def end(self) -> None:
-        """To the end of what was begun."""
+        """Step to the end of the current pass."""
         while self.in_pass:
             self.step()
 

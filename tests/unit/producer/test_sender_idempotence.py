@@ -25,7 +25,7 @@ def store_and(world: World, answer: Any) -> Any:
 
 
 def once(world: World, handler: Any, *, at: int = 1) -> None:
-    """Have `handler` serve the `at`th produce request from now on, and no other."""
+    """Let `handler` serve the `at`th produce request from now on, and no other."""
     count = itertools.count(1)
     world.on("Produce", lambda call: handler(call) if next(count) == at else None)
 
@@ -89,7 +89,7 @@ def test_0076_duplicates_are_acknowledged() -> None:
 
 
 def test_0090_a_lost_response_is_an_implicit_acknowledgement() -> None:
-    """Of the very first batch, too, when the broker has not said yet that it knows the producer."""
+    """The very first batch is so acknowledged, too, before the broker has shown that it knows the producer."""
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", **ONE_EACH)
@@ -103,7 +103,7 @@ def test_0090_a_lost_response_is_an_implicit_acknowledgement() -> None:
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_0094_a_delivery_times_out_in_flight(*, stored: bool) -> None:
-    """It fails within request_timeout_ms after its time, and later records are delivered."""
+    """The delivery fails within request_timeout_ms after its time, and later records are delivered."""
     with World() as world:
         work = started(world, request_timeout_ms=2_000, delivery_timeout_ms=5_000)
         world.on("Produce", store_and(world, NEVER) if stored else lambda _: NEVER)
@@ -191,7 +191,7 @@ def test_sequences_survive_metadata_that_lacks_the_topic_for_a_while(how: str) -
 
 
 def test_a_recreated_topic_knows_nothing_of_the_producer() -> None:
-    """It would take the second of two batches for the first; so the first goes alone."""
+    """The new topic would take the second of two batches for the first; so the first goes alone."""
     with World() as world:
         work = started(world)
         work.send("t", b"old")

@@ -132,7 +132,7 @@ def test_a_batch_whose_response_was_lost_is_not_forgotten_by_the_broker_while_it
 
 
 def test_the_parts_of_a_batch_that_is_too_large_share_its_numbers() -> None:
-    """So the batches in flight behind it follow them, and no epoch is used up."""
+    """The batches in flight behind it then follow them, and no epoch is used up."""
     world = World(batches(1, 4, 2, 2))
     world.send()
     world.answer()
@@ -468,7 +468,7 @@ def test_the_last_epoch_has_no_next() -> None:
 
 @pytest.mark.parametrize("limit", [2, 3, 5])
 def test_behind_a_retry_no_more_goes_than_a_broker_remembers(limit: int) -> None:
-    """It remembers the last `limit` batches: were the retry not among these any more, it would be out of order."""
+    """A broker remembers the last `limit` batches: a retry that is no longer among them would be out of order."""
     it = Sequencer[Batch](idempotent=True, limit=limit)
     identity = Identity(7, 0)
     fresh = deque(batches(*[1] * 20))

@@ -162,7 +162,7 @@ def test_any_schedule_in_which_it_is_leased_keeps_order_and_delivers_once(
 )
 @settings(max_examples=seeds.examples(80), deadline=None)
 def test_where_all_goes_well_no_number_is_left_out(counts: list[int], events: list[str]) -> None:
-    """Else the partition would have to move to another epoch."""
+    """Otherwise the partition would have to move to another epoch."""
     world = LendingWorld(batches(*counts))
     world.calm(2)
     for event in events:

@@ -284,7 +284,7 @@ FENCED = {
 
 @pytest.mark.parametrize("version", FENCED)
 def test_nothing_is_torn_when_requests_are_executed_late(version: str) -> None:
-    """As KAFKA-17754: an EndTxn whose response no call waits for any more meets the next transaction."""
+    """The fault is KAFKA-17754's: an EndTxn whose response no call waits for any more meets the next transaction."""
     late = 0
     fenced: Counter[str] = Counter()
     for seed in range(600):

@@ -116,7 +116,7 @@ def test_responses_follow_their_requests_however_the_streams_are_cut(chunk: int)
 
 @given(st.data())
 def test_bytes_that_are_not_wanted_yet_wait(data: st.DataObject) -> None:
-    """As of a live connection: both sides are fed when they come."""
+    """A live connection has such bytes: both sides are fed when they come."""
     dump = Dump()
     events: list[Event] = []
     left = {CLIENT: CLIENT_BYTES, SERVER: SERVER_BYTES}
@@ -149,7 +149,7 @@ def test_the_response_to_an_unknown_version_of_api_versions() -> None:
 
 
 def test_a_response_of_a_refused_version_that_is_in_no_version() -> None:
-    """As in `decode_response`: the code is all there is, and the response is no error."""
+    """Only the code is decoded, as in `decode_response`, and the response is no error."""
     for answer in ("0000000700230100120000000200000000", "000000070023"):
         frame = read_response(bytes.fromhex(answer), ApiVersionsRequest, 3)
         assert (frame.version, frame.error, frame.correlation_id) == (None, None, 7)

@@ -73,7 +73,7 @@ Element = Callable[[Field, int, bool], bytes]
 
 
 def crowded(cls: type[Message], version: int, size: int, make: Element = smallest) -> Iterator[tuple[str, bytes]]:
-    """For each array at the top of a message: about `size` bytes with as many elements in it as fit."""
+    """About `size` bytes for each array at the top of a message, with as many elements in it as fit."""
     flexible = version >= cls.flexible_from
     present = [f for f in cls.__fields__ if version in f.versions and version not in f.tagged]
     for crowd in present:

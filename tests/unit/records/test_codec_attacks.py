@@ -230,7 +230,7 @@ def test_an_lz4_match_before_the_start_never_shows_older_data(distance: int, lin
 
 
 def test_an_lz4_match_of_distance_zero_shows_nothing_either() -> None:
-    """Not allowed by the format, and let through by some releases of liblz4, which then write zeros."""
+    """The format forbids it; some releases of liblz4 let it through, and then write zeros."""
     packed = compress("lz4", SECRET)
     for _ in range(3):
         assert decompress("lz4", packed) == SECRET

@@ -120,7 +120,7 @@ def live_bytes_of(data: bytes) -> int:
 
 
 def beginning(size: int) -> bytes:
-    """So many bytes of a batch that is larger."""
+    """The first `size` bytes of a larger batch."""
     return (struct.pack(">qi", 1, 1 << 30) + bytes(4) + b"\2").ljust(size, b"\0")
 
 

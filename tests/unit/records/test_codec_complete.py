@@ -162,7 +162,7 @@ def wrapped(magic: int, inner: bytes, *, offset: int = 0, attributes: int = 1) -
 
 
 def resized(data: bytes, by: int) -> bytes:
-    """With another length than it has."""
+    """The batch with its length field changed."""
     return data[:8] + struct.pack(">i", struct.unpack(">i", data[8:12])[0] + by) + data[12:]
 
 
@@ -391,7 +391,7 @@ def test_header_keys_that_are_no_text_are_kept_and_shown(key: bytes) -> None:
 
 
 def test_the_slow_road_reads_old_lz4_frames_and_keeps_to_the_budget() -> None:
-    """Without a C library for lz4, through its package."""
+    """Frames go through the package `lz4`, without a C library."""
     rows = [Old(i, b"key", bytes(3000), 7) for i in range(5)]
     frame = bytearray(lz4.frame.compress(b"".join(old_message(0, row) for row in rows)))
     frame[14 if frame[4] & 8 else 6] ^= 0x5A

@@ -167,7 +167,7 @@ def test_gzip_headers_with_every_optional_field() -> None:
 
 @pytest.mark.parametrize("size", [70_000, 5_000_000])
 def test_zstd_frames_without_their_size(size: int) -> None:
-    """As Java writes them; 5 MB of zeros are more than any first guess at the room they need."""
+    """Java writes such frames; 5 MB of zeros are more than any first guess at the room they need."""
     packed = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(size))
     assert decompress("zstd", packed) == bytes(size)
     assert decompress("zstd", packed, max_decompressed=size) == bytes(size)

@@ -30,7 +30,7 @@ async def for_ever() -> None:
 
 
 def break_selector(engine: NativeEngine) -> None:
-    """Have the next turn of the loop raise, as a selector does whose descriptor was closed."""
+    """Let the next turn of the loop raise, as a selector does whose descriptor was closed."""
 
     def fail() -> None:
         def select(timeout: float | None) -> Any:

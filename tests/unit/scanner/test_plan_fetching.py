@@ -201,7 +201,7 @@ def test_a_new_leader_whose_last_stable_offset_lags_ends_no_read() -> None:
 
 @pytest.mark.parametrize("stable", [0, 3, 9])
 def test_an_end_that_is_named_is_waited_for_until_it_is_stable(stable: int) -> None:
-    """As the offsets of a transaction are whose commit has returned: its markers are written after that."""
+    """A transaction whose commit has returned has such offsets: its markers are written after that."""
 
     async def decide(read: Scanning) -> None:
         read.fetcher.start()

@@ -280,7 +280,7 @@ def test_only_what_failed_is_asked_again_once_leaders_moved() -> None:
 
 
 def test_leaders_are_asked_in_the_epoch_that_is_known_of_them() -> None:
-    """So a broker that was deposed, or one that does not know it yet, does not respond for the leader."""
+    """A broker that was deposed, or one that does not know it yet, then does not respond for the leader."""
     with make_world() as world:
         cluster = make_cluster(world)
         world.run(cluster.topic("t"))

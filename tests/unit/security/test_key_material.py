@@ -238,7 +238,7 @@ def test_a_pkcs12_file_that_is_damaged(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind")
 def test_pkcs12_as_a_truststore(tmp_path: Path, reader: str) -> None:
-    """With certificates only, as `keytool -importcert` makes them."""
+    """The truststore has certificates only, as `keytool -importcert` makes it."""
     other = Authority.new("another CA")
     data = pkcs12.serialize_key_and_certificates(
         None, None, None, [CA.certificate, other.certificate], BestAvailableEncryption(PASSWORD.encode())
@@ -326,7 +326,7 @@ def test_a_java_keystore(java_keystore: Path, option: str) -> None:
 
 
 def test_a_java_keystore_is_converted_by_the_command_in_the_error(java_keystore: Path) -> None:
-    """As printed, but for the passwords that it would ask for."""
+    """The command runs as printed, except for the passwords for which it would prompt."""
     command = shlex.split(refusal(load, ssl_keystore_location=java_keystore).split("\n")[1])
     keytool(*command[1:], "-srcstorepass", PASSWORD, "-deststorepass", PASSWORD)
     found = load(ssl_keystore_location=java_keystore.with_suffix(".p12"), ssl_keystore_password=PASSWORD)
@@ -356,7 +356,7 @@ def test_a_file_of_another_kind(tmp_path: Path, option: str, content: bytes | No
 @pytest.mark.usefixtures("kind")
 @pytest.mark.parametrize("ends", ["\n", "\r\n", " ", ""])
 def test_a_text_in_one_line(ends: str) -> None:
-    """As Java's users write it."""
+    """Java's users write it so."""
     text = CA.certificate.public_bytes(Encoding.PEM).decode()
     text = ends.join(text.splitlines())
     assert certificates(load(ssl_ca_pem=text).trusted) == [CA.certificate]

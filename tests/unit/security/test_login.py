@@ -1,4 +1,4 @@
-"""From a client's options to exchanges, for all mechanisms: shared state, missing options, and avoided imports."""
+"""The exchanges of a client's options, for all mechanisms: shared state, missing options, and avoided imports."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_a_package_that_is_not_installed(
 
 
 def test_only_a_mechanisms_own_packages_are_imported() -> None:
-    """In a process of its own: others have imported all of them here."""
+    """The test runs in a process of its own: this one has imported all packages."""
     program = """
 import sys
 from kafwire.secret import Secret

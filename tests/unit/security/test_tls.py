@@ -318,7 +318,7 @@ def test_a_certificate_without_names_is_reported_once(client: Client, caplog: py
 def test_the_system_s_trust_store(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None
 ) -> None:
-    """Without a CA of the user's, and by librdkafka's word for that; OpenSSL finds the store as usual."""
+    """The user names no CA, or uses librdkafka's word for that; OpenSSL finds the store as usual."""
     with serve() as server:
         what, number, said = client.outcome(made(ssl_ca_pem=None, ssl_ca_location=given), server.port)
         assert (what, number) == ("closed", NOT_AUTHENTICATED)
@@ -449,7 +449,7 @@ def begun(hello: bytes) -> bytes:
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 @pytest.mark.parametrize("part", ["nothing", "a header", "half of it", "all but one byte"])
 def test_a_server_that_hangs_in_the_handshake(client: Client, version: str, part: str) -> None:
-    """It is an error within the time to connect in, and the socket is closed."""
+    """The handshake fails within the time limit of connecting, and the socket is closed."""
     said: list[bytes] = []
     left = threading.Event()
 

@@ -356,7 +356,7 @@ def test_a_fetch_that_comes_late_is_kept() -> None:
 
 
 def test_a_coroutine_that_blocks_does_not_hold_up_the_engine() -> None:
-    """It may log by a handler that sends to Kafka, and so wait for the engine."""
+    """The coroutine may log by a handler that sends to Kafka, and so wait for the engine."""
     may_return, entered = threading.Event(), threading.Event()
 
     async def blocks() -> str:

@@ -56,7 +56,7 @@ class Client:
         self.conduct.answered(LINE, number, kind(responses=[topic]))
 
     def taken(self, count: int) -> None:
-        """So many batches are sent and acknowledged, one by one."""
+        """Send `count` batches, each acknowledged before the next."""
         for first in range(count):
             self.produced(self.produce(first))
 

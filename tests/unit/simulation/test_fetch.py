@@ -168,7 +168,7 @@ def test_aborted_transactions_of_the_returned_records() -> None:
         reader = Reader(world, isolation_level=1)
         asked = {"fetch_offset": 2, "partition_max_bytes": size}
         told = reader.ask((0, -1), {("t", 0): asked})["t", 0]
-        # What lies behind it as well, as far as the index does not know better.
+        # The list has transactions behind the records as well, as far as the index does not know better.
         assert [(a.producer_id, a.first_offset) for a in told.aborted_transactions] == [(9, 4), (8, 2)]
         log.append_values([b"x" * 5000])
         log.append_values([b"y"])

@@ -35,7 +35,7 @@ def lose(chance: random.Random, last: Topic) -> str:
 
 
 def repeat(chance: random.Random, last: Topic) -> str:
-    """As a hop does that was killed between its commit of records and that of offsets."""
+    """Write records twice, like a hop killed between its commits of records and of offsets."""
     rows = last[chance.randrange(3)]
     at = chance.randint(0, len(rows) - 2)
     rows[at + 2 : at + 2] = rows[at : at + 2]

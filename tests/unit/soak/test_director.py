@@ -83,7 +83,7 @@ def test_where_they_see_bytes_all_is_played_when_it_is_due(clock: Clock) -> None
 
 
 def test_what_was_due_while_a_node_came_up_is_played_behind_that(clock: Clock) -> None:
-    """And nothing once the episode is healed."""
+    """Nothing more is played once the episode is healed."""
     episode = replace(some()[0], seconds=3.0, strikes=(Strike("kill", "node", 1, 0.5),))
     began = clock.now
     play(clock, episode, frames=False)

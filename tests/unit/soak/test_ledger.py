@@ -34,7 +34,7 @@ def nothing() -> Case:
 
 
 def cut() -> Case:
-    """From 10 on the log was lost, and rewritten; the reader had read to 15, and its error named 10 as next."""
+    """The log was lost from offset 10 on, and rewritten; the reader had read to 15, and its error named 10 as next."""
     ledger, logs = made()
     new = [(10 + number, value(100 + number)) for number in range(5)]
     logs[T0][10:] = new
@@ -55,7 +55,7 @@ def begins() -> Case:
 
 
 def holes() -> Case:
-    """Of each key the last record was left; the reader had read to 5."""
+    """Each key's last record was left; the reader had read to 5."""
     ledger, logs = made()
     logs[T0] = logs[T0][-3:]
     (reading,) = ledger.readings[T0]

@@ -88,7 +88,7 @@ def test_open_connections_are_reset_where_new_connections_meet_a_fault() -> None
 
 
 def test_a_response_is_kept_back_before_its_connection_ends() -> None:
-    """In this order: the broker executes the request, and its response is lost."""
+    """The order matters: the broker executes the request, and its response is lost."""
     _, plays = opaque(replace(QUIET, seconds=600.0, rules=(Rule(DropResponse(), broker=1),)))
     assert len(plays) >= 6
     for kept, ended in zip(plays[::2], plays[1::2], strict=True):

@@ -278,7 +278,7 @@ def test_the_clients_protocol_is_kept_and_reported(
 def test_what_clients_speak_stays_when_a_run_goes_on(
     world: World, spoken: list[Security | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """And it is in the command that shows a violation again."""
+    """It is in the command that shows a violation again, too."""
     world.happens = lambda _number, outcome: outcome.violations.append("lost: 1")
     (tmp_path / "segment-0").mkdir()
     State(7, 1, security="sasl_ssl").save(tmp_path)

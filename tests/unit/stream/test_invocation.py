@@ -100,7 +100,7 @@ def test_a_thread_that_raises_stop_iteration_has_failed() -> None:
 
 def test_what_a_thread_cannot_await_has_failed() -> None:
     async def handle(record: Record) -> None:
-        """It is never run."""
+        """A coroutine that is never run."""
 
     source, sink = MemorySource({"orders": numbered(1)}), MemorySink()
     Pipeline().for_each(lambda record: handle(record) if record else None).dead_letters("dead").run(source, sink)

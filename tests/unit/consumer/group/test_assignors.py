@@ -44,7 +44,7 @@ def test_static_members_come_first_whatever_their_member_ids() -> None:
 
 
 def test_names_are_sorted_as_java_sorts_them() -> None:
-    """By units of UTF-16, where U+FF5E comes after the halves of a character beyond U+FFFF."""
+    """Names are sorted by units of UTF-16, where U+FF5E comes after the halves of a character beyond U+FFFF."""
     members = [GroupMember("\uff5e", ["t"]), GroupMember("\U00010000", ["t"])]
     assert ASSIGNORS["range"].assign(topics_of(t=1), members)["\U00010000"] == [("t", 0)]
 

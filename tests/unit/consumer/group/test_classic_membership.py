@@ -199,7 +199,7 @@ def test_a_cooperative_member_gives_up_only_what_goes_and_joins_again() -> None:
 
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_a_sticky_member_names_the_generation_of_what_it_had(rounds: int) -> None:
-    """Of two members that name one partition, the assignor believes the later generation: -1 is never believed."""
+    """If two members name one partition, the assignor believes the later generation: -1 is never believed."""
     member = joined(0, 1, assignors=["sticky"])
     for generation in range(2, rounds + 1):
         member.beat(ErrorCode.REBALANCE_IN_PROGRESS)

@@ -240,7 +240,7 @@ def test_a_request_that_came_twice_gets_one_response_after_a_pardon() -> None:
 
 
 def test_a_request_that_came_twice_without_any_response_leaves_the_others_theirs() -> None:
-    """As with acks=0."""
+    """Requests with acks=0 have no responses."""
     staged = Staged(Rule(Duplicate("request"), count=1))
     staged.say(ONE + TWO)
     staged.reply(SECOND)

@@ -324,7 +324,7 @@ def test_a_view_without_an_end_does_not_count(tmp_path: Path) -> None:
 
 
 def test_a_committed_transaction_may_have_been_deleted_in_part(tmp_path: Path) -> None:
-    """By retention: observers begin behind its first record."""
+    """Retention may do so: observers begin behind its first record."""
     path = tmp_path / "history"
     with History(path) as history:
         writer = history.producer(1)

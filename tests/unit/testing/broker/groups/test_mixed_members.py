@@ -23,7 +23,7 @@ class ClassicReader:
         self.owned: Places = set()
 
     def enter(self, topics: Iterable[str] = ("t",), *, version: int = 9, **fields: Any) -> Any:
-        """It joins, and gets its generation at once if the group is of the consumer protocol."""
+        """Join, and get the generation at once if the group is of the consumer protocol."""
         subscription = ConsumerProtocolSubscription(topics=[*topics])
         names = sorted({name for name, _ in self.owned})
         subscription.owned_partitions = [

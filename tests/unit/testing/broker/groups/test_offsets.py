@@ -149,7 +149,7 @@ def test_older_clients_have_to_add_the_group_first(driver: BrokerDriver) -> None
 
 
 def test_a_partition_already_written_in_the_transaction_is_not_checked_again(driver: BrokerDriver) -> None:
-    """So an offset may come between the decision and its marker, as in Kafka's version 1 of transactions."""
+    """An offset may therefore come between the decision and its marker, as in Kafka's version 1 of transactions."""
     client = began(driver)
     client.commit_offset(5)
     assert client.end(version=4) == 0

@@ -42,7 +42,7 @@ def alter(state: Any, *changes: Any) -> Any:
 
 
 def describe(state: Any, *names: Any) -> Any:
-    """By user, the error or the mechanisms with their iterations."""
+    """The error, or the mechanisms with their iterations, by user."""
     request = Describe(users=[Describe.UserName(name=name) for name in names] if names else None)
     return {
         each.user: each.error_code or [(info.mechanism, info.iterations) for info in each.credential_infos]

@@ -265,7 +265,7 @@ def test_sasl_without_need_is_an_illegal_state(state: Any) -> None:
 
 
 def test_tokens_without_requests_around_them(state: Any) -> None:
-    """As after SaslHandshake 0."""
+    """Such tokens follow a SaslHandshake 0."""
     client = Client(state)
     assert client.choose("PLAIN", 0).error_code == 0
     request = read_request(client.connection, b"\0alice\0alice-secret")
@@ -356,6 +356,6 @@ def test_once_in_a_second(ending: Any) -> None:
 
 
 def test_bytes_after_a_request_are_ignored(state: Any) -> None:
-    """As librdkafka sends them after the request for all topics."""
+    """librdkafka sends such bytes after the request for all topics."""
     frame = encode_request(protocol.MetadataRequest(topics=None), 13, 1, "c") + b"\0\0\0"
     assert read_request(state.connect(1), frame).message.topics is None

@@ -127,7 +127,7 @@ class Game:
         return None
 
     def renewed_before_refusal(self, said: Acknowledgement, member: str) -> None:
-        """As in Kafka, records that were renewed before the one that is wrong stay so."""
+        """Records that were renewed before the wrong one stay renewed, as in Kafka."""
         for offset in range(max(said.first, self.start), said.last + 1):
             record = self.model.get(offset)
             if record is None or record.member != member:
