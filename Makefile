@@ -20,7 +20,8 @@
 # make soak-status  show the progress of the last soak
 # make simulate run clients, and then groups, in simulated worlds, each decided by its seed, under random faults (SEEDS=200, SEED=0)
 # make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net; AREA=simulation or groups: planted ones, simulated)
-# make lint     run ruff, cython-lint, mypy, basedpyright, import-linter
+# make lint     run ruff, cython-lint, mypy, basedpyright, import-linter; refuse candidates of `make prose` in errors, warnings,
+#               logs and --help
 # make format   apply ruff's automatic fixes
 # make prose    count sentences that stand for no noun of the code or of Kafka; PROSE="kafwire --list error"
 # make loc      print lines of code by package: library, tests, the rest
@@ -62,6 +63,7 @@ export KAFWIRE_BUILD_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafwire/bui
 
 VENV := .venv
 BIN := $(VENV)/bin
+USER_TEXTS := error warning log help
 JOBS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
 STEP = $(BIN)/python scripts/progress.py
@@ -154,7 +156,8 @@ mutants: build $(VENV)/has-test
 
 lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint
 	@status=0; export PATH="$(CURDIR)/$(BIN):$$PATH"; \
-	for linter in "ruff check ." "ruff format --check ." "cython-lint kafwire" mypy basedpyright lint-imports; do \
+	for linter in "ruff check ." "ruff format --check ." "cython-lint kafwire" mypy basedpyright lint-imports \
+	    "python -m scripts.prose . --list $(USER_TEXTS) --fail $(USER_TEXTS)"; do \
 	    echo "--- $$linter"; $$linter || status=1; \
 	done; exit $$status
 

@@ -152,7 +152,7 @@ class Progress:
 
 
 class BuildExtensions(build_ext):
-    """Only what is not in the cache is made C and compiled.
+    """Only extensions that are not in the cache become C and are compiled.
 
     Objects in a folder per extension: several compile the same C file, and do so at once.
     """

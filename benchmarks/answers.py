@@ -1,4 +1,4 @@
-"""Two answers of the size that busy clusters give, as bytes: what the clients decode in the rows named `message`.
+"""Two responses of the size that busy clusters send, as bytes: the clients decode them in the rows named `message`.
 
 They are made by kafwire; that its bytes are Kafka's own is the subject of `tests/conformance`.
 """
@@ -13,7 +13,7 @@ _PARTITIONS = 10
 
 
 def metadata() -> bytes:
-    """The body of a Metadata answer: 1,000 topics of 10 partitions, three replicas each."""
+    """The body of a Metadata response: 1,000 topics of 10 partitions, three replicas each."""
     kind = protocol.MetadataResponse
     replicas = list(range(_BROKERS))
     return kind(
@@ -42,7 +42,7 @@ def metadata() -> bytes:
 
 
 def fetch() -> bytes:
-    """The body of a Fetch answer: 1,000 partitions in 100 topics, 200 bytes of records each."""
+    """The body of a Fetch response: 1,000 partitions in 100 topics, 200 bytes of records each."""
     kind = protocol.FetchResponse
     records = bytes(range(200))
     return kind(

@@ -43,7 +43,7 @@ class Burner:
 def neighbour(where: str) -> Iterator[Callable[[], float]]:
     """Compute during the block: in a "thread" of this process, in another "process", or ("nothing") not at all.
 
-    Yields a function that ends it and answers how fast it computed, in million loops per second.
+    Yields a function that ends it and returns its speed, in million loops per second.
     """
     if where == "thread":
         burner = Burner()

@@ -66,7 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("rows", nargs="*", metavar="ROW", help="a row, how rows begin, or a pattern (default: all)")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of rounds per contender (default: 5)")
     parser.add_argument("--seconds", type=float, default=2.0, help="least seconds per round (default: 2)")
-    parser.add_argument("--least", type=float, default=LEAST, help=f"what counts as slower (default: {LEAST})")
+    parser.add_argument(
+        "--least", type=float, default=LEAST, help=f"the ratio that counts as slower (default: {LEAST})"
+    )
     parser.add_argument("--short", action="store_true", help="small topics, short rounds, fewer rows: a smoke test")
     parser.add_argument("--all", action="store_true", help="with contenders that are shown for context only")
     parser.add_argument("--contender", action="append", metavar="NAME", help="only contenders whose name starts so")

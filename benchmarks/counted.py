@@ -1,8 +1,8 @@
 """A broker of its own behind a proxy that counts: the proxy is its advertised listener, so that every client comes by.
 
-Bytes, requests and connections are counted where they pass, the same way for every client, and by client id: who
-produces is not counted with who consumes. The proxy is C (`native/proxy.c`); it copies, which costs time, the same
-for everybody, so figures from here are compared with figures from here only.
+Bytes, requests and connections are counted where they pass, the same way for every client, and by client id: producers
+and consumers are counted apart. The proxy is C (`native/proxy.c`); it copies, which costs the same time for each
+client, so figures from here are compared with figures from here only.
 """
 
 import json
@@ -50,7 +50,7 @@ def counted_broker(folder: Path, *, heap: str, properties: Mapping[str, str]) ->
 
 
 def read_counts(report: str, client_id: str = CLIENT_ID) -> Mapping[str, int]:
-    """What the clients of this id have sent and received up to now."""
+    """The bytes and requests that the clients of this id have sent and received up to now."""
     host, port = report.rsplit(":", 1)
     with socket.create_connection((host, int(port)), 10.0) as connection, connection.makefile("rb") as stream:
         found: dict[str, dict[str, int]] = json.loads(stream.read())
@@ -58,5 +58,5 @@ def read_counts(report: str, client_id: str = CLIENT_ID) -> Mapping[str, int]:
 
 
 def difference(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """What came between two counts; `open` is a state, not a sum."""
+    """The difference of two counts; `open` is a state, not a sum."""
     return {name: after[name] - (0 if name == "open" else before[name]) for name in after}

@@ -1,8 +1,8 @@
-"""Speed and memory of `kafwire broker`: `python -m benchmarks.embedded_broker`, into docs/internals/results/broker.md.
+"""The throughput of the embedded broker: `python -m benchmarks.embedded_broker`, into docs/guide/broker.md by hand.
 
-It runs as a process of its own, as `kafwire broker`. Produce and Fetch are sent by a plain socket with ready-made
-frames, so that the broker is what is measured; beside the wall clock's rate stands that of its own processor time.
-With `--kafka`, a record that is produced and waited for is timed on Apache Kafka too, in turns.
+It runs as a process of its own, as `kafwire broker`. A plain socket sends Produce and Fetch with ready-made frames, so
+that only the broker is measured; beside the wall clock's rate stands that of its own processor time. With `--kafka`, a
+record that is produced and waited for is timed on Apache Kafka too, in turns.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def rates(bootstrap: str, process: psutil.Process) -> None:
                 fetch.topics = [asked.FetchTopic(topic_id=topic_id, partitions=[part])]
                 connection.sendall(framed(fetch, 17))
                 size += receive(connection)
-    report("fetch, answers of 8 MiB", size, spent)
+    report("fetch, responses of 8 MiB", size, spent)
 
 
 @contextlib.contextmanager
@@ -131,7 +131,7 @@ _SCRATCH = memoryview(bytearray(64 << 20))
 
 
 def receive(connection: socket.socket) -> int:
-    """An answer; its size."""
+    """Read a response and return its size."""
     size = int.from_bytes(_take(connection, 4), "big")
     _take(connection, size)
     return size

@@ -108,7 +108,7 @@ def read(bootstrap: str, _java: JavaMembers, rounds: int) -> None:
 
 
 def join(bootstrap: str, java: JavaMembers, rounds: int) -> None:
-    """From making a consumer to its first record, in an empty group of the consumer protocol."""
+    """Measure the time from making a consumer to its first record, in an empty group of the consumer protocol."""
     topic = create(bootstrap, 4)
     with kafwire.Producer(bootstrap) as producer:
         for number in range(4):
@@ -126,7 +126,7 @@ def join(bootstrap: str, java: JavaMembers, rounds: int) -> None:
 
 
 def crowd(bootstrap: str, java: JavaMembers, rounds: int) -> None:
-    """So many members share so many partitions: from the first one's join until each has its share, and keeps it."""
+    """Measure from the first of many members' join until each has a stable share of the partitions."""
     topic = create(bootstrap, PARTITIONS)
     share = PARTITIONS // MEMBERS
     for how in ("consumer", "classic"):

@@ -1,4 +1,4 @@
-"""One round of one contender: its process started, let go, timed by itself, and its answer checked."""
+"""One round of one contender: its process started, let go, timed by itself, and its result checked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
 @dataclass(slots=True)
 class Bench:
-    """What all rounds share. `records` and `payloads` go by the size of a value, `sources` and `blobs` by topic."""
+    """The state of all rounds. `records` and `payloads` go by the size of a value, `sources` and `blobs` by topic."""
 
     bootstrap: str
     topics: Topics
@@ -130,7 +130,7 @@ class Bench:
         options: dict[str, str],
         run: Callable[[Row, Contender, dict[str, str]], dict[str, Any]],
     ) -> dict[str, Any]:
-        """The answer of the next round; one of another row that did the same is as good."""
+        """The result of the next round; that of another row that did the same is as good."""
         what = (contender.folder, contender.program, contender.task, row.topic, *sorted(options.items()))
         if row.kind != "memory":
             done, mine = self._answers.setdefault(what, []), (row.name, what)
@@ -206,7 +206,7 @@ class Bench:
         }
 
     def _stream(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
-        """In memory, or from the topic that the row reads into a new one."""
+        """Run the row's stream in memory, or from the topic that it reads into a new one."""
         if "guarantee" not in options:
             return self._run(row, contender, options)
         return self._into_new_topic(row, contender, options | {"source": self.sources[row.topic]})
@@ -233,7 +233,7 @@ class Bench:
             os.kill(self.broker_pid, signal.SIGCONT)  # a contender that died in between left it so
 
     def _into_new_topic(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
-        """The answer of a contender that writes; what it claims to have written is in the log, or it failed."""
+        """The result of a contender that writes; the records that it claims are in the log, or it failed."""
         size = row.topic.value_bytes
         self._written += 1
         topic = f"bench-into-{os.getpid()}-{self._written}"
@@ -314,11 +314,11 @@ class Bench:
 
 
 def converse(command: Sequence[str], folder: Path = ROOT) -> dict[str, Any]:
-    """Start a worker, let it go, and return its answer; raises `ContenderError` when it fails or does not end.
+    """Start a worker, let it go, and return its result; raises `ContenderError` when it fails or does not end.
 
     The process starts in `folder`, where it finds the library.
     """
-    # A file, not a pipe: a chatty client must not block on a pipe that nobody empties.
+    # A file, not a pipe: a chatty client must not block on a pipe that no thread empties.
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             command,
@@ -343,7 +343,7 @@ def converse(command: Sequence[str], folder: Path = ROOT) -> dict[str, Any]:
         late = [line for line in said if line.startswith("Timeout (")]
         reason = (late or said or ["no message"])[-1]
         for machine in (ROOT, Path(sys.prefix)):
-            reason = reason.replace(f"{machine}/", "")  # what is written down names no machine's folders
+            reason = reason.replace(f"{machine}/", "")  # the text names no machine's folders
         raise ContenderError(f"exit code {process.returncode}: {reason}")
     answer: dict[str, Any] = json.loads(lines[1])
     return answer

@@ -33,7 +33,7 @@ def _member(protocol: str) -> Row:
 
 
 def _join(name: str, protocol: str) -> Row:
-    """From the call that makes a member to its first record, alone or beside another member."""
+    """The row of the time from making a member to its first record, alone or beside another member."""
     return Row(
         f"group-{name}-{protocol}",
         "rebalance",
@@ -61,13 +61,13 @@ def _commit(name: str, short: bool) -> Row:
 
 
 def _memory_stream(name: str, tasks: Sequence[tuple[str, str]]) -> Row:
-    """From memory to memory: what the steps cost."""
+    """The row of a stream from memory to memory, which measures the steps alone."""
     contenders = [Contender(f"kafwire {label}", "kafwire_stream", task) for label, task in tasks]
     return Row(f"stream-{name}", "stream", "k records/s", _COMMIT_TOPIC, contenders, short=name == "map")
 
 
 def _topic_stream(guarantee: str) -> Row:
-    """From a topic through a group's member to another topic."""
+    """The row of a stream from a topic through a group's member to another topic."""
     own = {"guarantee": guarantee}
     return Row(
         f"stream-topic-{guarantee.replace('_', '-')}",

@@ -11,7 +11,7 @@ FLAGS = ["-O3", "-std=gnu11", "-Wall", "-Wextra"]
 
 
 class BuildError(RuntimeError):
-    """A program could not be made; the message says what is missing."""
+    """A program could not be built; the message says which part is missing."""
 
 
 def compiler() -> str:
@@ -33,7 +33,7 @@ def build_proxy(folder: Path) -> Path:
 
 
 def build_replay(folder: Path) -> Path:
-    """The broker that answers from memory."""
+    """The broker that responds from memory."""
     return _build(folder / "replay", ["bench.c", "lz4f.c", "batch.c", "tls.c", "replay.c"], ["-ldl", "-pthread"])
 
 

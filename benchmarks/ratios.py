@@ -62,7 +62,7 @@ class Comparison:
 
 
 def is_lacking(error: str) -> bool:
-    """Whether a worker failed for a name that its library does not have."""
+    """True if a worker failed for a name that its library does not have."""
     reason = error.partition(": ")[2]  # after the exit code
     name, _, text = reason.partition(": ")
     if name == "TypeError":

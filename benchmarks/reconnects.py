@@ -116,7 +116,7 @@ async def measure(options: dict[str, Any], process: subprocess.Popen[str], *, re
     )
     over_5 = sum(one > LIMIT_MS for one in late_ms)
     return (
-        f"{opened / SECONDS:6.1f} connections/s, {calls / SECONDS:7.1f} answers/s; the engine is late by {late}, "
+        f"{opened / SECONDS:6.1f} connections/s, {calls / SECONDS:7.1f} responses/s; the engine is late by {late}, "
         f"{over_5} of {len(late_ms)} by more than {LIMIT_MS} ms"
     )
 

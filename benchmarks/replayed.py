@@ -1,4 +1,4 @@
-"""A broker in C that answers from memory (`native/replay.c`), and how contenders are told to speak TLS.
+"""A broker in C that responds from memory (`native/replay.c`), and the TLS options of each contender.
 
 It costs next to nothing beside its client, so that a row shows what the client costs, and what TLS adds: the server's
 encrypting takes a core of its own.

@@ -29,7 +29,7 @@ class ContenderError(RuntimeError):
 
 @dataclass(slots=True)
 class Figure:
-    """What one contender of one row came to.
+    """The figures of one contender of one row.
 
     `rounds` are the figures of its rounds in the row's unit, `cpu` its processor time in microseconds per record.
     """
@@ -127,13 +127,13 @@ class Verdict:
 
     @property
     def met(self) -> bool:
-        """Whether the goal is reached; no figure is not reached."""
+        """True if the goal is reached; without a figure it is not."""
         if self.value is None:
             return False
         return self.value <= self.goal.most if self.goal.most else self.value >= self.goal.least
 
     def as_text(self, unit: str) -> str:
-        """For people: `kafwire scan / confluent consume 5.2 x (goal >= 4 x): met`."""
+        """The text for people: `kafwire scan / confluent consume 5.2 x (goal >= 4 x): met`."""
         goal = self.goal
         what = f"{goal.of} / {goal.over}" if goal.over else goal.of
         unit = "x" if goal.over else unit

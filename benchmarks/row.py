@@ -1,4 +1,4 @@
-"""What a row of the benchmark is: its topic, its contenders, and the goals that the figures are held against."""
+"""A row of the benchmark: its topic, its contenders, and the goals that the figures are held against."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,7 +48,7 @@ class Topic:
 
     @property
     def name(self) -> str:
-        """As in the names of the rows: 100-lz4-1m, 100-lz4-16k-x8 with 8 partitions."""
+        """The form in the names of rows: 100-lz4-1m, 100-lz4-16k-x8 with 8 partitions."""
         size = "1m" if self.batch_bytes == LARGE_BATCH else "16k"
         partitions = f"-x{self.partitions}" if self.partitions > 1 else ""
         return f"{self.value_bytes}-{self.codec}-{size}{partitions}{'-keys' if self.key_bytes else ''}"
@@ -93,10 +93,10 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a table. `topic` is what is read, or the shape of what is written.
+    """One line of a table. `topic` is the topic that is read, or the shape of the records that are written.
 
     `figure` names one of several figures that a round comes to; rows that differ in nothing else share their rounds.
-    What is `replayed` is answered from memory, by a server in C and not by Kafka.
+    A `replayed` row is served from memory, by a server in C and not by Kafka.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What is measured: rows, their contenders, and the goals that the figures are held against. Data only."""
+"""The measured rows, their contenders, and the goals that the figures are held against. Data only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -98,7 +98,7 @@ def _consume(topic: Topic) -> Row:
 
 
 def _tls(topic: Topic, *, replayed: bool) -> Row:
-    """What TLS costs, beside the floor: a blocking socket that decrypts, and decodes nothing."""
+    """The cost of TLS, beside the floor: a blocking socket that decrypts, and decodes nothing."""
     goals = [Goal("kafwire consumer, TLS", "kafwire consumer", 0.7)] if topic == _PLAIN else []
     goals.append(Goal("kafwire consumer, TLS", "librdkafka C, TLS", 1.3))
     if not replayed:
@@ -172,7 +172,7 @@ def _cpu(topic: Topic) -> Row:
 
 
 def _latency(figure: str) -> Row:
-    """From `produce()` in another process to the value in hand."""
+    """The row of the time from `produce()` in another process to the value in hand."""
     pace = {"interval_us": "2000", "warmup": "500"}
     return Row(
         f"latency-{figure}",
@@ -349,7 +349,7 @@ def _beside(
 
 
 def _tls_beside() -> Row:
-    """What a computing thread costs a consumer over TLS, beside what it costs the same consumer without."""
+    """The cost of a computing thread for a consumer over TLS, beside its cost for the same consumer without."""
     plain = _beside("consumer", "arrow", "consume", {"touch": "count"}, _LZ4, 0.5)
     contenders = [replace(one, name=f"{one.name}, TLS", tls=True) for one in plain.contenders]
     goals = [Goal("kafwire, thread, TLS", "kafwire, process, TLS", 0.5)]
@@ -358,7 +358,7 @@ def _tls_beside() -> Row:
 
 def _memory(name: str, kafwire_task: str, confluent_task: str, topic: Topic) -> Row:
     writes = confluent_task != "consume"
-    # Whoever reads as fast as it can hardly lets anything pile up.
+    # A client that reads as fast as it can hardly lets anything pile up.
     dwell = {"dwell_ms": "5"} if kafwire_task == "arrow" else {}
     options = _kafwire_producer(topic.codec) if writes else dwell
     confluent = _librdkafka_producers(topic.codec)["idempotent"] if writes else CONSUMERS["defaults"] | dwell

@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Broker(NamedTuple):
-    """What the rounds talk to; `secured` is its listener with TLS, if it has one."""
+    """The broker of the rounds; `secured` is its listener with TLS, if it has one."""
 
     bootstrap: str
     secured: str | None
@@ -174,7 +174,7 @@ def _prepare(
 
 
 def _reads(row: Row) -> bool:
-    """Whether a row reads a topic that is filled before the rounds."""
+    """True if a row reads a topic that is filled before the rounds."""
     if row.kind == "stream":
         return any("guarantee" in one.options for one in row.contenders)
     return row.kind in READS and not row.replayed and any(one.task not in WRITES for one in row.contenders)

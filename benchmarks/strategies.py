@@ -35,7 +35,8 @@ from benchmarks.topics import Topics
 
 VALUE_BYTES = 1000
 FLOOD_RECORDS, DEEP_RECORDS = 300_000, 400_000
-# More than a client fetches ahead: who has fetched up to the end has a request parked there, and a seek waits for it.
+# More than a client fetches ahead: a client that has fetched up to the end has a request parked there, and a seek waits
+# for it.
 LAST_RECORDS = 100_000
 LEAST_DEEP_RECORDS = 2 * LAST_RECORDS
 INTERVAL_US, WARMUP = 5_000, 400

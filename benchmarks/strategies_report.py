@@ -1,4 +1,4 @@
-"""What the strategies' benchmark found, as a Markdown table, in a document between two marks, and as a plot."""
+"""The results of the strategies' benchmark, as a Markdown table, in a document between two marks, and as a plot."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

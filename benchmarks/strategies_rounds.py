@@ -1,4 +1,4 @@
-"""What the strategies' benchmark measures, and in which turns. No processes."""
+"""The measurements of the strategies' benchmark, and their turns. No processes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,7 @@
 """`linger_ms`, `batch_size` and requests in flight: `python -m benchmarks.sweep`, or `make bench-sweep`.
 
 For each combination: how many records `send()` gets rid of one by one as fast as it can, and how long a record takes to
-its acknowledgement at a steady pace that is far below that. What was written is counted in the log.
+its acknowledgement at a steady pace that is far below that. The log gives the number of written records.
 
 A whole run puts its table between the marks of docs/internals/results/producer.md, its plot beside it; any other run
 writes both into the build folder, with the JSON.

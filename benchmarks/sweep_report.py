@@ -1,4 +1,4 @@
-"""What the sweep over a producer's batching found: a table, put between two marks of a document, and a plot."""
+"""The results of the sweep over a producer's batching: a table, put between two marks of a document, and a plot."""
 
 from collections.abc import Mapping
 from pathlib import Path

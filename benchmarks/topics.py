@@ -55,11 +55,11 @@ class Topics:
         return name, found
 
     def name(self, topic: Topic, records: int) -> str:
-        """What a filled topic is called."""
+        """The name of a filled topic."""
         return f"bench-{topic.name}-{records}"
 
     def exists(self, name: str) -> bool:
-        """Whether the broker has it."""
+        """True if the broker has it."""
         return name in self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics
 
     def create(self, name: str, partitions: int = 1) -> None:

@@ -3,7 +3,7 @@
 It is confluent-kafka's, for every contender: what a producer takes to send is then the same in all figures. `linger.ms`
 is 0. The moments are those of the machine's monotonic clock, which all its processes share.
 
-Every partition gets a greeting first. Whoever reads says when it has them all, and thereby all partitions.
+Every partition gets a greeting first. The reader says when it has them all, and thereby all partitions.
 """
 
 import struct
@@ -39,7 +39,7 @@ def trickle(
 
 
 def main() -> None:
-    """Produce; standard error tells of a failure, which the consumer would miss in vain."""
+    """Produce; a failure is printed to standard error, since the consumer would wait for the record in vain."""
     from confluent_kafka import KafkaError, Message, Producer
 
     bootstrap, topic, *numbers = sys.argv[1:]
@@ -56,7 +56,7 @@ def main() -> None:
         producer.produce(topic, value, partition=partition, on_delivery=on_delivery)
     producer.flush()
     if sys.stdin.readline() != "go\n":
-        return  # whoever reads is gone
+        return  # the reader is gone
     start = time.monotonic()
     for number in range(records):
         while (wait := start + number * interval_us / 1e6 - time.monotonic()) > 0:

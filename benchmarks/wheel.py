@@ -120,7 +120,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.wheel", description=__doc__)
     parser.add_argument("wheel", type=Path, metavar="WHEEL", help="a wheel for this interpreter")
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)} (default: all)")
-    parser.add_argument("--least", type=float, default=LEAST, help=f"what counts as slower (default: {LEAST})")
+    parser.add_argument(
+        "--least", type=float, default=LEAST, help=f"the ratio that counts as slower (default: {LEAST})"
+    )
     parser.add_argument("--folder", type=Path, default=BUILD, help="for the unpacked wheel")
     chosen = parser.parse_args(arguments)
     if unknown := set(chosen.rows) - set(ROWS):

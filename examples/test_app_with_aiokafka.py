@@ -59,7 +59,7 @@ def test_means_are_written_and_committed(kafka: EmbeddedKafka) -> None:
     assert kafka.requests("OffsetCommit")[-1].message.topics[0].partitions[0].committed_offset == 4
 
 
-def test_a_mean_is_written_once_although_its_answer_is_lost(kafka: EmbeddedKafka) -> None:
+def test_a_mean_is_written_once_although_its_response_is_lost(kafka: EmbeddedKafka) -> None:
     kafka.create_topic("temperatures")
     kafka.append("temperatures", ["20", "22"])
     lost = kafka.drop_response("Produce")

@@ -40,7 +40,7 @@ def mail_customers(servers: str, send_mail: Callable[[str], None], *, until: Cal
 
 
 def ship(producer: Producer, order: str) -> str | None:
-    """Tell that an order was shipped; returns why that is not possible."""
+    """Report that an order was shipped; returns why that is not possible."""
     outcome: list[KafkaError | None] = []
     producer.produce("shipped", order.encode(), on_delivery=lambda error, _: outcome.append(error))
     producer.flush(30)
@@ -82,7 +82,7 @@ def test_a_fetch_that_breaks_off_loses_no_mail(kafka: EmbeddedKafka) -> None:
     assert mails == ["2 books"]
 
 
-def test_the_producer_says_what_is_not_possible(kafka: EmbeddedKafka) -> None:
+def test_the_producer_reports_refused_records(kafka: EmbeddedKafka) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "client.id": "shop"})
     assert ship(producer, "2 books") is None
     kafka.fail_next("Produce", "INVALID_RECORD", topic="shipped")

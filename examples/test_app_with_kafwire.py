@@ -53,7 +53,7 @@ def test_each_order_has_a_bill(kafka: EmbeddedKafka) -> None:
     assert kafka.committed("billing") == {("orders", 0): 2}
 
 
-def test_a_second_run_bills_what_is_new(kafka: EmbeddedKafka) -> None:
+def test_a_second_run_bills_only_new_orders(kafka: EmbeddedKafka) -> None:
     kafka.create_topic("orders")
     kafka.append("orders", ["2 books"])
     bill_orders(kafka.bootstrap, idle=0.3)
@@ -62,17 +62,17 @@ def test_a_second_run_bills_what_is_new(kafka: EmbeddedKafka) -> None:
     assert bills(kafka) == [b"bill of 2 books", b"bill of a lamp"]
 
 
-def test_a_lost_answer_bills_nobody_twice(kafka: EmbeddedKafka) -> None:
+def test_a_lost_response_bills_no_customer_twice(kafka: EmbeddedKafka) -> None:
     kafka.create_topic("orders")
     kafka.append("orders", ["2 books"])
-    lost = kafka.drop_response("Produce", topic="bills")  # the bill is written, and nobody hears of it
+    lost = kafka.drop_response("Produce", topic="bills")  # the bill is written, and the response is lost
     bill_orders(kafka.bootstrap, idle=1.0)
     assert lost.times == 1
     assert len(kafka.requests("Produce", topic="bills")) == 2
     assert bills(kafka) == [b"bill of 2 books"]
 
 
-def test_an_aborted_transaction_bills_nobody_twice(kafka: EmbeddedKafka) -> None:
+def test_an_aborted_transaction_bills_no_customer_twice(kafka: EmbeddedKafka) -> None:
     kafka.create_topic("orders")
     kafka.append("orders", ["2 books", "a lamp"])  # one batch, of which a predecessor has billed the first record
     orders = kafwire.TopicPartition("orders", 0)

@@ -31,11 +31,11 @@ from kafwire.testing import EmbeddedKafka, run_in_simulated_time
 
 
 class BankAwayError(Exception):
-    """The bank does not answer: try again later."""
+    """The bank does not respond: try again later."""
 
 
 class CardRefusedError(Exception):
-    """It did answer: trying again would not help."""
+    """The bank refused the card: trying again would not help."""
 
 
 class Bank(Protocol):
@@ -46,7 +46,7 @@ class Bank(Protocol):
 
 
 def charging(bank: Bank) -> Pipeline:
-    """From orders to receipts; orders that cannot be charged become dead letters."""
+    """A pipeline from orders to receipts; orders that cannot be charged become dead letters."""
 
     async def charge(order: kafwire.Record) -> Message:
         wanted = json.loads(order.value)
@@ -91,7 +91,7 @@ async def charge_orders(
 
 
 class TestBank:
-    """Takes its time for each charge; is away, hangs or refuses as it is told."""
+    """Takes its time for each charge; is away, hangs or refuses as its attributes say."""
 
     __test__ = False
 
@@ -121,7 +121,7 @@ class TestBank:
         await asyncio.sleep(self.seconds)
         if self.away:
             self.away -= 1
-            raise BankAwayError("no answer")
+            raise BankAwayError("no response")
         if customer == self.refuses:
             raise CardRefusedError(f"the card of {customer}")
 

@@ -91,7 +91,7 @@ def test_a_relay_that_dies_loses_nothing_and_sends_nothing_twice(
     assert events(kafka) == [b"ann ordered 2 books"]
 
 
-def test_a_lost_answer_sends_nothing_twice(kafka: EmbeddedKafka, connect: Connect) -> None:
+def test_a_lost_response_sends_nothing_twice(kafka: EmbeddedKafka, connect: Connect) -> None:
     kafka.create_topic("orders")
     order(connect, "ann", "2 books")
     kafka.drop_response("Produce", topic="orders")

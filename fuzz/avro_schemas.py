@@ -110,7 +110,7 @@ VALUES: list[tuple[Any, Any]] = [
 
 
 def corpus() -> list[bytes]:
-    """For each pair two values of its writer: the pair's number, the length of the first, and the values."""
+    """Two values of the writer of each pair: the pair's number, the length of the first, and the values."""
     out = []
     for number, (writer, _) in enumerate(PAIRS):
         value = next(value for schema, value in VALUES if schema is writer)

@@ -1,4 +1,4 @@
-"""What is fuzzed. Each target's docstring begins with its invariant."""
+"""The fuzz targets. Each target's docstring begins with its invariant."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class Records:
 
 
 class FetchAnswers:
-    """A fetch answer parses or raises `ProtocolError`; its slices lie within the frame."""
+    """A Fetch response parses or raises `ProtocolError`; its slices lie within the frame."""
 
     def corpus(self) -> Sequence[bytes]:
-        """Answers with partitions, records, aborted transactions, and what versions have in tags, in every version."""
+        """Responses with partitions, records, aborted transactions, and the tagged fields of each version."""
         records = bytes.fromhex(vectors("record_batches")[0]["hex"])
         response = protocol.FetchResponse
         out = []
@@ -138,15 +138,15 @@ class Messages:
         except ProtocolError:
             return
         again = message.decode(first.encode(version), version)
-        if again != first and repr(again) != repr(first):  # what is not a number does not equal itself
+        if again != first and repr(again) != repr(first):  # a NaN does not equal itself
             raise Broken(f"{message.__name__} version {version} changes by encoding and decoding")
 
 
 class FrameCore:
-    """However bytes are cut, the frame core completes the same answers and is poisoned by the same one."""
+    """However bytes are cut, the frame core completes the same responses and is poisoned by the same one."""
 
     def corpus(self) -> Sequence[bytes]:
-        """Streams of one to five answers with rising correlation ids."""
+        """Streams of one to five responses with rising correlation ids."""
         return [
             b"".join(struct.pack(">ii", 4 + size, i + 1) + bytes(size) for i, size in enumerate(sizes))
             for sizes in ((0,), (1, 0, 5), (100, 3), (70, 70, 1, 0, 300))
@@ -162,7 +162,7 @@ class FrameCore:
 
 
 def run_frames(pieces: Sequence[bytes]) -> tuple[object, ...]:
-    """What a frame core with five owed answers makes of `pieces`."""
+    """The outcome of `pieces` in a frame core that waits for five responses."""
     frames = Frames(1 << 20)
     for token in range(1, 6):
         frames.queue(token, token, [b"request"])

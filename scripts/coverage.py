@@ -43,7 +43,7 @@ NOT = [
     "wait_for_one_another",
     "frame_limit_can_be_raised",
     "that_push_each_other_out",
-    "signal_handler",  # the tracer runs it where nobody looks for its exception
+    "signal_handler",  # the tracer runs it where no code looks for its exception
 ]
 # The head of a C function is no code; Cython counts it for inline ones, and never reports that it ran.
 HEAD = re.compile(r"cdef (inline )?[\w *]+\(.*")

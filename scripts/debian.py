@@ -8,7 +8,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def available() -> bool:
-    """Whether this machine gets Debian's packages."""
+    """True if this machine gets Debian's packages."""
     return all(shutil.which(name) for name in ("apt-get", "dpkg"))
 
 

@@ -70,7 +70,7 @@ def _key() -> str:
 
 
 def build() -> tuple[Path, Path]:
-    """The source distribution and the wheel built from it. Raises `DistError` naming what is wrong with them."""
+    """The source distribution and the wheel built from it. Raises `DistError` naming the faults of them."""
     stamp = DIST / "key"
     key = _key()
     if not stamp.exists() or stamp.read_text() != key:
@@ -154,7 +154,7 @@ def install(wheel: Path, folder: Path, *extras: str, interpreter: Path = Path(sy
 
 
 def _outside() -> dict[str, str]:
-    """The environment of somebody who has no PYTHONPATH: what lies there, pip takes as installed."""
+    """The environment of a user without PYTHONPATH: pip takes packages that lie there as installed."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 

@@ -51,7 +51,7 @@ def package_of(path: PurePosixPath) -> str:
 
 
 def counts() -> dict[str, Counter[str]]:
-    """For each package, how many lines its Python, Cython and C have."""
+    """The numbers of lines of each package's Python, Cython and C."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     found: dict[str, Counter[str]] = {}
     for name in filter(None, listed.split("\0")):

@@ -6,8 +6,8 @@
     python scripts/other_pythons.py --boundary --build    # only make its environment and the extensions
 
 Looks for `python3.N` on the PATH and in pyenv's folder of versions. Each gets an environment of its own under .venv,
-with the extra `unit`, and the extensions built in place (their file names differ by version). What cannot be set up or
-fails makes this script fail; pre-releases and free-threaded builds are named and left alone.
+with the extra `unit`, and the extensions built in place (their file names differ by version). An interpreter that
+cannot be set up, or that fails, makes this script fail; pre-releases and free-threaded builds are named and left alone.
 """
 
 import argparse
@@ -36,13 +36,13 @@ LONG = [
     "the_lease_ends",
     "kept_alive",
     "elsewhere",
-    "real_signals",  # CPython 3.13 takes an interrupt that passed through C for one that nobody caught, and ends by it
+    "real_signals",  # CPython 3.13 takes an interrupt that passed through C for one that no code caught, and ends by it
 ]
 ALL = ["tests/unit", *(f"--ignore={name}" for name in LEFT_OUT)]
 # Every example calls the same functions of C: a fifth of them is enough.
 FEWER = {"KAFWIRE_EXAMPLES": "0.2"}
 WITHOUT = f"not ({' or '.join(LONG)})"
-# What differs by version is C's side of Python: these tests call it without anything between.
+# Python's versions differ in their C interface: these tests call compiled code directly.
 COMPILED = re.compile(
     r"\bkafwire(?:\.\w+)?\._[a-z]|\bfrom kafwire(?:\.\w+)? import _[a-z]|\bkafwire\.(?:arrow|compression|records)\b"
 )
@@ -80,7 +80,7 @@ def interpreters(oldest: tuple[int, int] = OLDEST) -> dict[tuple[int, int], Path
 
 
 def requirements(*extras: str) -> set[str]:
-    """What scripts/requirements.py prints for the extras."""
+    """The lines that scripts/requirements.py prints for the extras."""
     command = [sys.executable, "scripts/requirements.py", *extras]
     return set(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines())
 
@@ -101,7 +101,7 @@ def prepare(version: tuple[int, int], interpreter: Path) -> Path:
 
 
 def boundary() -> list[str]:
-    """The unit tests that import compiled modules, or what is one name above them."""
+    """The unit tests that import compiled modules, or the package one name above them."""
     files = sorted((ROOT / "tests" / "unit").rglob("test_*.py"))
     names = [str(path.relative_to(ROOT)) for path in files if COMPILED.search(path.read_text())]
     return [name for name in names if not name.startswith((*LEFT_OUT, *PYTHON_ONLY))]

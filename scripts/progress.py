@@ -45,7 +45,7 @@ class Step:
 
 
 def is_terminal(out: TextIO) -> bool:
-    """Whether a line can be drawn again there. Parallel steps of make would draw over each other."""
+    """True if a line can be drawn again there. Parallel steps of make would draw over each other."""
     is_parallel = "--jobserver" in os.environ.get("MAKEFLAGS", "")
     return out.isatty() and os.environ.get("TERM") != "dumb" and not is_parallel
 

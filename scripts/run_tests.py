@@ -26,7 +26,7 @@ SLOWEST = 20
 # Characters of an error that are printed once more at the end.
 ERROR_LENGTH = 400
 FRESH = {"KAFWIRE_SEED": "fresh"}
-# What the everyday run tests on embedded brokers where these prove the same (tests/support/either_kafka.py).
+# Real brokers for tests that the everyday run does on embedded ones (tests/support/either_kafka.py).
 ON_KAFKA = {"KAFKA": "real"}
 MORE = {**FRESH, "KAFWIRE_EXAMPLES": "10"}
 # Suites of other clients: names, or with sources of the user's NAME=FOLDER (scripts/foreign_suites).
@@ -38,7 +38,7 @@ UNIT = [*PYTEST, "-n", str(JOBS), "--maxschedchunk=8", "tests/unit"]
 SPREAD = [*PYTEST, "-n", str(JOBS + 2), "--dist", "loadgroup", "--ignore=tests/fuzz"]
 REAL = [*SPREAD, "--ignore=tests/unit"]
 OTHERS = [PYTHON, "scripts/other_pythons.py"]
-# What commits run in turn (tests/support/parts.py).
+# The tests that commits run in turn (tests/support/parts.py).
 WITHOUT, ONLY = "--in-turn=without", "--in-turn=only"
 
 
@@ -49,7 +49,7 @@ class Step:
     name: str
     command: list[str]
     environment: dict[str, str] = field(default_factory=dict)
-    # What is run beside it at a low priority, for a later step, which tells if it failed.
+    # Commands that run beside it at a low priority, for a later step, which reports a failure.
     beside: list[str] = field(default_factory=list)
 
 
@@ -68,7 +68,7 @@ def parted(name: str, parts: int, command: list[str], environment: dict[str, str
     ]
 
 
-# What the everyday run leaves out: with each commit, one of these.
+# The steps that the everyday run leaves out: each commit runs one of them.
 SHARDS = [
     *parted("clusters that are struck, and machines", 2, [*SPREAD, ONLY, "tests"]),
     *parted("Java's classes", 3, [*REAL, "tests/conformance"], MORE),

@@ -50,7 +50,7 @@ class Target:
 
     @property
     def platform(self) -> str:
-        """As the names of extensions of this platform have it."""
+        """The platform's form in the names of extensions."""
         return f"{self.machine}-linux-{self.libc}"
 
 
@@ -64,7 +64,7 @@ TARGETS = [
 
 
 def available() -> bool:
-    """Whether this machine can build the wheel that it can also run."""
+    """True if this machine can build the wheel that it can also run."""
     return all(importlib.util.find_spec(name) for name in ("auditwheel", "ziglang")) and (
         (sys.platform, platform.machine()) == ("linux", MANYLINUX.machine)
     )

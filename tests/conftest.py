@@ -25,7 +25,7 @@ pytest_plugins = ["kafwire.testing.pytest_plugin", "tests.support.parts"]
 # any at all where $KAFWIRE_NO_SKIPS is set, as what the tests need was installed for them.
 MAY_BE_SKIPPED = [
     ("tests/unit/runtime/test_io.py::", "no IPv6 here", "some containers have none"),
-    ("tests/unit/runtime/test_io.py::", "lets nobody make a network namespace", "some containers forbid it"),
+    ("tests/unit/runtime/test_io.py::", "lets no user make a network namespace", "some containers forbid it"),
     *(
         (
             where,
@@ -103,7 +103,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is marked `long` runs only in a long run."""
+    """Tests marked `long` run only in a long run."""
     left_out = [] if seeds.is_long(config) else [item for item in items if item.get_closest_marker("long")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -117,7 +117,7 @@ def _freeze() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Some libraries call what is left at the end a leak."""
+    """Some libraries call objects left at the end a leak."""
     gc.unfreeze()
 
 
@@ -169,7 +169,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster | EmbeddedK
 
 
 def _unforeseen(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """What is said of a skip that no entry of `MAY_BE_SKIPPED` foresees."""
+    """The text of a skip that no entry of `MAY_BE_SKIPPED` foresees."""
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     if os.environ.get("KAFWIRE_NO_SKIPS"):
         return f"{reason}: a skip, where $KAFWIRE_NO_SKIPS allows none"

@@ -1,5 +1,5 @@
-"""What linters cannot see of the architecture: layers of compiled modules, purity, stubs, what `import kafwire` costs;
-and how tests wait and take their chance."""
+"""Rules of the architecture that linters cannot check: layers of compiled modules, purity, stubs, the cost of `import
+kafwire`; and how tests wait and take their chance."""
 
 import ast
 import importlib
@@ -32,7 +32,7 @@ LAYERS = [re.findall(r"kafwire\.\w+", layer) for layer in _CONTRACTS["Imports go
 PURE = _CONTRACTS["What decides takes time, chance and bytes as arguments"]["source_modules"]
 # The codec lies beside the package whose part it is.
 PART_OF = {"kafwire._codec": "kafwire.records"}
-# What pure modules may use of what is compiled: none of it has a socket, a clock or a lock that is waited for.
+# Compiled modules that pure modules may use: none of it has a socket, a clock or a lock that is waited for.
 PURE_COMPILED = {"kafwire.memory", "kafwire.records", "kafwire.protocol"}
 # When it is first asked for something of pyarrow's, it imports what knows how to make it.
 ALSO_USES = {"kafwire.records._records": {"kafwire.arrow"}}
@@ -40,7 +40,7 @@ ALSO_USES = {"kafwire.records._records": {"kafwire.arrow"}}
 # Where documented modules were before, and where they are.
 ALIASES = {"kafwire.structs": "kafwire.types", "kafwire.wire.dump": "kafwire.protocol.dump"}
 
-# An import of one of these hides time, chance or the outside world in what has to be told of them.
+# An import of one of these hides time, chance or the outside world in values that have to be passed.
 IMPURE_MODULES = {
     *(
         "asyncio",
@@ -69,7 +69,7 @@ PURE_IN_TESTING += [
     if file.stem not in NOT_PURE_IN_BROKER
 ]
 
-# What stands for a code of Kafka's: its name, and what it was called here.
+# Names of Kafka's error codes: the protocol's, and kafwire's own.
 CODE_NAMES = {*ErrorCode.__members__, "UNKNOWN_TOPIC"} - {"NONE"}
 
 HEAVY_MODULES = {
@@ -79,7 +79,7 @@ HEAVY_MODULES = {
 IMPORT_LIMIT_MS = 10
 LONG_FILE_LINES = 450
 
-# What tests do not call, as it is written there, and why. `*.` is anything before the last dot, `()` without arguments.
+# Calls that tests do not make, as written, and why. `*.` is anything before the last dot, `()` without arguments.
 NOT_IN_TESTS = {
     "random.SystemRandom": "seeds come from tests/support/seeds.py: a run can be repeated",
     "random.Random()": "seeds come from tests/support/seeds.py: a run can be repeated",
@@ -92,15 +92,15 @@ NOT_IN_TESTS = {
     "*.acquire()": "a wait has a deadline",
     "*.communicate()": "a wait has a deadline",
 }
-# And where brokers and sockets are real. In the simulated world time is made up, and what is asked for is done already.
+# And where brokers and sockets are real. In the simulated world time is made up, and a wait ends at once.
 NOT_IN_REAL_TIME = {
     "*.result()": "a wait has a deadline",
     "asyncio.sleep": "wait for what can be seen, under asyncio.timeout",
 }
 REAL_TIME = ("tests/integration/", "tests/spark/", "tests/conformance/")
-# What tests import of tests: helpers, and programs, which are tested themselves.
+# Packages of tests that tests import: helpers, and programs, which are tested themselves.
 IMPORTED_OF_TESTS = {"support", "soak", "scenarios"}
-# What is still set of private fields, by file.
+# The private fields that tests still set, by file.
 PRIVATE_FIELDS_SET: dict[str, list[str]] = {
     "tests/unit/producer/buffer/test_batch_delivery.py": [
         "_accumulator",
@@ -125,7 +125,7 @@ RIGHT_IN_TESTS = [
         "tests/integration/test_three_acks.py",
         "time.sleep",
         1,
-        "what waits in a paused node's socket cannot be seen",
+        "requests in a paused node's socket cannot be seen",
     ),
     ("tests/integration/test_broker_files.py", "time.sleep", 1, "kills at random moments"),
     ("tests/integration/test_broker_groups.py", "time.sleep", 1, "for as long as no rebalance may come"),
@@ -284,7 +284,7 @@ def test_every_compiled_module_has_a_stub_a_name_of_its_own_and_its_c_sources() 
     for module in COMPILED.values():
         assert (ROOT / module.pyx).with_suffix(".pyi").exists(), f"{module.pyx} has no .pyi"
         missing = [str(path) for path in module.c_sources if not (ROOT / path).exists()]
-        assert not missing, f"{module.pyx} links what is not there: {missing}"
+        assert not missing, f"{module.pyx} links missing sources: {missing}"
     linked = {path for module in COMPILED.values() for path in module.c_sources}
     unused = {path.relative_to(ROOT) for path in PACKAGE.rglob("*.c")} - linked
     assert not unused, f"linked by no extension: {unused}"
@@ -359,7 +359,7 @@ def test_stub_and_compiled_module_have_the_same_names(name: str) -> None:
 
 
 def numbers_in(node: ast.AST) -> bool:
-    """Whether a number other than 0 is written there, alone or among others."""
+    """True if a number other than 0 is written there, alone or among others."""
     if isinstance(node, ast.UnaryOp):
         return numbers_in(node.operand)
     if isinstance(node, ast.Set | ast.Tuple | ast.List):
@@ -437,7 +437,7 @@ def test_a_bare_error_code_is_found(code: str, is_bare: bool) -> None:
 
 
 def unnamed_requests(tree: ast.AST) -> Iterator[int]:
-    """The lines where an error is made from a code of an answer, and not by which request: `AuthorizationError` needs
+    """The lines where an error is made from a code of a response, and not by which request: `AuthorizationError` needs
     it. A code that is written down is none of these.
     """
     for node in ast.walk(tree):
@@ -447,8 +447,8 @@ def unnamed_requests(tree: ast.AST) -> Iterator[int]:
                 yield node.lineno
 
 
-def test_errors_of_answers_name_the_request() -> None:
-    # What cannot be refused by an ACL: nobody is anybody yet; and an error that is told again.
+def test_errors_of_responses_name_the_request() -> None:
+    # Errors without an ACL behind them: before authentication, and an error that is raised again.
     exempt = {"cluster/authentication.py", "cluster/broker_connection.py", "producer/outcome/errors.py:doubtful"}
     found = []
     for file in sorted(PACKAGE.rglob("*.py")):
@@ -517,7 +517,7 @@ def test_long_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def calls(file: Path) -> Iterator[tuple[str, bool]]:
-    """What is called as something's attribute, as it is written, and whether without arguments; no `sleep(0)`."""
+    """The calls of attributes, as they are written, and whether without arguments; no `sleep(0)`."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             first = node.args[0] if node.args else None
@@ -535,7 +535,7 @@ def is_meant(rule: str, called: str, *, is_bare: bool) -> bool:
 
 
 def private_fields_set(tree: ast.AST) -> Iterator[str]:
-    """What is set or deleted of others' private fields, by a statement or by `setattr`."""
+    """The private fields of other objects that are set or deleted, by a statement or by `setattr`."""
     for node in ast.walk(tree):
         targets: list[ast.expr] = []
         if isinstance(node, ast.Assign | ast.Delete):
@@ -620,4 +620,4 @@ def test_tests_take_chance_from_one_place_and_wait_with_a_deadline() -> None:
     ]
     assert not wrong, "\n".join(wrong)
     stale = [place for place, count in right.items() if found[place] < count]
-    assert not stale, f"RIGHT_IN_TESTS lists what is not there: {stale}"
+    assert not stale, f"RIGHT_IN_TESTS lists calls that are gone: {stale}"

@@ -32,7 +32,7 @@ static const lz4f_api *open_lz4(void) { return lz4f_open(bench_arg(argc_, argv_,
 
 static const lz4f_api *chosen_codec(void) { return strcmp(text("codec"), "lz4") ? NULL : open_lz4(); }
 
-/* Whom to trust, for TLS; NULL: none. */
+/* The trusted certificates, for TLS; NULL: none. */
 static tls_context *trusted(void) {
     static tls_context *context;
     const char *ca = bench_arg(argc_, argv_, "ca", "");
@@ -158,7 +158,8 @@ static void hand_over(decoder *self, bench_pass *pass) {
     decoder_clear(self);
 }
 
-/* Those that are read to their end leave; who got data goes to the back: the broker fills its answers in this order. */
+/* Partitions that are read to their end leave; those that got data go to the back: the broker fills its responses in
+ * this order. */
 static int rotate(wire_part *parts, int count, wire_part *served, int64_t records, int partitions) {
     int kept = 0, moved = 0;
     for (int i = 0; i < count; i++) {
@@ -210,7 +211,7 @@ static void consume(void) {
             }
             memcpy(answered, asked, (size_t)came * sizeof *answered);
             count = rotate(asked, count, served, records, partitions);
-            /* The broker prepares the next answer while this one is decoded. */
+            /* The broker prepares the next response while this one is decoded. */
             if (count) wire_send_fetch(&broker, topic, asked, count, 1, max_bytes);
             for (int i = 0; decode && i < came; i++) {
                 const uint8_t *at = answered[i].data, *end = at + answered[i].size;

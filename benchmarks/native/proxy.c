@@ -1,11 +1,11 @@
-/* Counts what clients send to a broker, byte by byte and request by request, without being in anybody's way.
+/* Counts the bytes and requests that clients send to a broker, without being in the way.
  *
  *   proxy        prints "<port> <report port>", then reads the broker's host:port from standard input; ends with it
  *
- * A broker that advertises the first port is reached by every client through here. A connection to the second port is
- * answered with one line of JSON, by client id: connections that were made and that are open, requests, Fetch requests,
- * and the bytes of both directions, frame lengths included. What a connection carried before its first whole request
- * header is counted once that is known. */
+ * A broker that advertises the first port is reached by every client through here. A connection to the second port gets
+ * one line of JSON, by client id: connections made and connections open, requests, Fetch requests, and the bytes of
+ * both directions, frame lengths included. What a connection carried before its first whole request header is counted
+ * once that is known. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ typedef struct {
 struct connection {
     end client, broker;
     client *who;
-    long long sent, received; /* before it is known who it is */
+    long long sent, received; /* before the client id is known */
     uint8_t head[HEAD];
     size_t head_size;
     size_t frame_left; /* of the request that is passing by, when its head is complete */
@@ -253,7 +253,7 @@ int main(void) {
         for (int i = 0; i < count; i++) {
             void *what = events[i].data.ptr;
             end *self = what;
-            if (what == &standard_input) return 0; /* who started this is gone, or wants it to end */
+            if (what == &standard_input) return 0; /* the parent is gone, or wants it to end */
             if (what == &listener) accept_client(listener);
             else if (what == &reports) report(reports);
             else if (self->fd >= 0 && events[i].events & (EPOLLERR | EPOLLHUP) && !(events[i].events & EPOLLIN)) drop(self->of);

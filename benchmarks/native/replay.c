@@ -1,10 +1,11 @@
-/* A broker that has nothing to do: it answers from batches that are ready in memory, so that what is measured is the client.
+/* A broker that has nothing to do: it responds from batches that are ready in memory, so that only the client is
+ * measured.
  *
  *   replay topic= payload= value_bytes= records= batch_bytes= codec= [partitions=] [key_bytes=] [certificate= key=]
  *
  * prints "<plain port> <TLS port>" (0 without a certificate) and ends when its standard input ends. The topic has what
- * `floor fill` writes, shared out evenly. A thread serves a connection, the answers' records are sent from where they
- * lie, and encrypting is all that TLS adds. Produce is answered, and forgotten.
+ * `floor fill` writes, shared out evenly. A thread serves a connection, the records of responses are sent from where
+ * they lie, and encrypting is all that TLS adds. Produce gets a response, and its records are dropped.
  *
  * Each API has one version, the highest that it offers; none is flexible, and floor.c speaks the same. No groups, no
  * fetch sessions, no errors: a request that is not understood ends the process, which says why. */
@@ -42,7 +43,7 @@ enum {
     OFFSET_FOR_LEADER_EPOCH = 23,
 };
 
-/* What is offered is from 0 on, for clients that look for old versions; what is served is the highest. */
+/* The range offered starts at 0, for clients that look for old versions; only the highest version is served. */
 static const struct {
     int16_t key, version;
 } offered[] = {
@@ -77,7 +78,7 @@ typedef struct {
     size_t request_capacity, answer_size, answer_capacity;
     size_t at, size; /* in the request */
     struct {
-        size_t before; /* bytes of the answer that go before these */
+        size_t before; /* bytes of the response that go before these */
         const uint8_t *data;
         size_t size;
     } *slices;
@@ -168,7 +169,7 @@ static int take_partition(connection *self) {
     return number;
 }
 
-/* -- an answer's bytes */
+/* -- a response's bytes */
 
 static uint8_t *put(connection *self, size_t size) {
     if (self->answer_size + size > self->answer_capacity)
@@ -327,7 +328,7 @@ static void answer_fetch(connection *self) {
     if (!found && wait_ms > 0) poll(NULL, 0, wait_ms < MOST_WAIT_MS ? wait_ms : MOST_WAIT_MS);
 }
 
-/* Whether there is an answer at all. */
+/* Whether there is a response at all. */
 static int answer_produce(connection *self) {
     skip_text(self); /* transaction */
     int16_t acks = take_i16(self);
@@ -389,7 +390,7 @@ static int send_all(connection *self, const uint8_t *data, size_t size, int more
     return 1;
 }
 
-/* The length is of the answer with its slices. */
+/* The length is of the response with its slices. */
 static int send_answer(connection *self) {
     size_t total = self->answer_size - 4, at = 0;
     for (int i = 0; i < self->slice_count; i++) total += self->slices[i].size;
@@ -492,7 +493,7 @@ int main(int argc, char **argv) {
     fflush(stdout);
     for (;;) {
         if (poll(waiting, 3, -1) < 0) continue;
-        if (waiting[0].revents) return 0; /* who started this is gone, or wants it to end */
+        if (waiting[0].revents) return 0; /* the parent is gone, or wants it to end */
         if (waiting[1].revents) accept_client(waiting[1].fd, 0);
         if (waiting[2].revents) accept_client(waiting[2].fd, 1);
     }

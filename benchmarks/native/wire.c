@@ -76,7 +76,7 @@ static void take_frame(wire *self) {
     receive(self, prefix, 8);
     int32_t size = get_i32(prefix);
     if (size < 4 || size > 256 << 20) bench_fail("a response of %d bytes", (int)size);
-    if (get_i32(prefix + 4) != self->due_correlation++) bench_fail("an answer out of order");
+    if (get_i32(prefix + 4) != self->due_correlation++) bench_fail("a response out of order");
     self->frame_size = (size_t)size - 4;
     if (self->frame_size > self->frame_capacity) {
         free(self->frame);
@@ -152,7 +152,7 @@ static const uint8_t *take(wire *self, size_t *at, int64_t size) {
 }
 
 static void check_error(const uint8_t *code) {
-    if (get_i16(code)) bench_fail("the broker answers with error %d", get_i16(code));
+    if (get_i16(code)) bench_fail("the broker responds with error %d", get_i16(code));
 }
 
 void wire_take_fetch(wire *self, wire_part *parts, int count) {

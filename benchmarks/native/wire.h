@@ -1,5 +1,5 @@
 /* One blocking socket to one broker: Fetch v11 and Produce v7, the last versions before flexible encodings, which every
- * broker from 2.3 to 4.x answers. */
+ * broker from 2.3 to 4.x supports. */
 #ifndef KAFWIRE_BENCH_WIRE_H
 #define KAFWIRE_BENCH_WIRE_H
 
@@ -30,10 +30,10 @@ typedef struct {
 void wire_open(wire *self, const char *bootstrap); /* "host:port"; with TLS if `secure` is set */
 void wire_close(wire *self);                       /* keeps the buffers for the next wire_open */
 
-/* `min_bytes` 0 is answered at once. */
+/* With `min_bytes` 0 the broker responds at once. */
 void wire_send_fetch(wire *self, const char *topic, const wire_part *parts, int count, int32_t min_bytes,
                      int32_t max_bytes);
-/* The answer to the oldest unanswered Fetch, which asked for exactly these partitions. */
+/* The response to the oldest open Fetch, which asked for exactly these partitions. */
 void wire_take_fetch(wire *self, wire_part *parts, int count);
 
 void wire_send_produce(wire *self, const char *topic, int32_t partition, const uint8_t *batch, size_t size);

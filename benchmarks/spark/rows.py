@@ -42,7 +42,7 @@ class Goal:
         return value, bound, value >= bound if self.least is not None else value <= bound
 
     def as_text(self) -> str:
-        """For people: `kafwire noop >= 0.85 x ready`."""
+        """The text for people: `kafwire noop >= 0.85 x ready`."""
         sign, factor = (">=", self.least) if self.least is not None else ("<=", self.most)
         what = f"{self.of}, {self.figure}" + (f" p{self.at * 100:.0f}" if self.at != 0.5 else "")
         bound = f"{factor:g} x {self.over}" if self.over else f"{factor:g}"

@@ -1,4 +1,4 @@
-"""What every Python contender shares: options, the clock, memory, and the conversation with the harness.
+"""The shared parts of every Python contender: options, the clock, memory, and the conversation with the harness.
 
 A worker imports its client and prepares its data, prints one "ready" line, waits for "go" on standard input, repeats
 passes until `seconds` of timed work are done, and prints one JSON line. A pass starts before the client is made and
@@ -44,7 +44,7 @@ class Options:
 
     @classmethod
     def parse(cls, arguments: list[str]) -> "Options":
-        """From `task name=value ...`."""
+        """Parse `task name=value ...`."""
         return cls(arguments[0], dict(item.split("=", 1) for item in arguments[1:]))
 
     def text(self, name: str) -> str:

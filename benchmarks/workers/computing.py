@@ -28,7 +28,7 @@ def compute(until: float) -> None:
 
 
 class Handler:
-    """What is done with records."""
+    """The work that is done with records."""
 
     def __init__(self, how: str) -> None:
         self._computes = how == "handler"

@@ -182,7 +182,7 @@ def batch(options: Options) -> Callable[[], Pass]:
                 taken = producer.produce_batch(topic, messages, on_delivery=on_delivery)
                 if taken == len(messages):
                     break
-                # What was refused carries its error: take it off, wait for room, try those again.
+                # Refused messages carry their error: take it off, wait for room, try those again.
                 messages = [message for message in messages if message.pop("_error", None) is not None]
                 producer.poll(0.01)
             producer.poll(0)

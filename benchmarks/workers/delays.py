@@ -81,7 +81,7 @@ class Delays:
 
     @property
     def done(self) -> bool:
-        """Whether all have come."""
+        """True if all have come."""
         return self.records >= self._expected
 
     def as_pass(self) -> Pass:

@@ -11,13 +11,13 @@ TIMES = 5
 
 
 def decode_metadata(_options: Options) -> Callable[[], Pass]:
-    """Decode a Metadata answer."""
+    """Decode a Metadata response."""
     cls = import_module("kafka.protocol.metadata").MetadataResponse
     return _repeat(cls, answers.metadata(), answers.METADATA_VERSION, lambda message: len(message.topics) == 1_000)
 
 
 def decode_fetch(_options: Options) -> Callable[[], Pass]:
-    """Decode a Fetch answer."""
+    """Decode a Fetch response."""
     cls = import_module("kafka.protocol.consumer.fetch").FetchResponse
     return _repeat(cls, answers.fetch(), answers.FETCH_VERSION, lambda message: len(message.responses) == 100)
 

@@ -44,7 +44,7 @@ def records(options: Options) -> Callable[[], Pass]:
         async with _consumer(options) as consumer:
             count = size = 0
             async for record in consumer:
-                record.key  # noqa: B018 - that it is read is what is measured
+                record.key  # noqa: B018 - reading it is the measured work
                 value = record.value
                 size += len(value or b"")
                 count += 1

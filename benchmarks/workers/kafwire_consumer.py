@@ -72,7 +72,7 @@ def records(options: Options) -> Callable[[], Pass]:
         consumer = _consumer(options)
         count = size = 0
         for record in consumer:
-            record.key  # noqa: B018 - that it is read is what is measured
+            record.key  # noqa: B018 - reading it is the measured work
             value = record.value
             size += len(value or b"")
             count += 1
@@ -86,7 +86,7 @@ def records(options: Options) -> Callable[[], Pass]:
 
 
 def records_of_batches(options: Options) -> Callable[[], Pass]:
-    """The same through the batches, as who commits by batches writes it."""
+    """The same through the batches, as a program that commits by batches does."""
     expected = options.number("records")
 
     def once() -> Pass:
@@ -95,7 +95,7 @@ def records_of_batches(options: Options) -> Callable[[], Pass]:
         count = size = 0
         for batch in consumer.batches(timeout=WAIT_SECONDS):
             for record in batch:
-                record.key  # noqa: B018 - that it is read is what is measured
+                record.key  # noqa: B018 - reading it is the measured work
                 value = record.value
                 size += len(value or b"")
                 count += 1

@@ -1,6 +1,6 @@
-"""What a caller can come to who submits to kafwire's native I/O thread himself: one ready-made batch, not idempotent.
+"""The limit of a caller that submits to kafwire's native I/O thread directly: one ready-made batch, not idempotent.
 
-wait: one record after the other, each sent when the answer to the one before it has come. The caller waits for the
+wait: one record after the other, each sent when the response to the one before it has come. The caller waits for the
 thread's descriptor; no engine, and nothing decoded but the error code.
 """
 

@@ -86,7 +86,7 @@ def records(options: Options) -> Callable[[], Pass]:
             rate = Rate(expected)
             count = size = 0
             for record in consumer:
-                record.key  # noqa: B018 - that it is read is what is measured
+                record.key  # noqa: B018 - reading it is the measured work
                 size += len(record.value or b"")
                 count += 1
                 if count == 1:

@@ -14,31 +14,31 @@ TIMES = 200
 
 
 def metadata(_options: Options) -> Callable[[], Pass]:
-    """Decode a Metadata answer."""
+    """Decode a Metadata response."""
     return _repeat(MetadataResponse, answers.metadata(), answers.METADATA_VERSION, _nothing)
 
 
 def metadata_read(_options: Options) -> Callable[[], Pass]:
-    """Decode a Metadata answer and look at each partition's arrays."""
+    """Decode a Metadata response and look at each partition's arrays."""
     return _repeat(MetadataResponse, answers.metadata(), answers.METADATA_VERSION, _read_metadata)
 
 
 def fetch(_options: Options) -> Callable[[], Pass]:
-    """Decode a Fetch answer."""
+    """Decode a Fetch response."""
     return _repeat(FetchResponse, answers.fetch(), answers.FETCH_VERSION, _nothing)
 
 
 def fetch_read(_options: Options) -> Callable[[], Pass]:
-    """Decode a Fetch answer and look at each partition."""
+    """Decode a Fetch response and look at each partition."""
     return _repeat(FetchResponse, answers.fetch(), answers.FETCH_VERSION, _read_fetch)
 
 
 def fetch_engine(_options: Options) -> Callable[[], Pass]:
-    """Read a Fetch answer as the fetcher of a scan does: every partition, its records as slices of the frame."""
+    """Read a Fetch response as the fetcher of a scan does: every partition, its records as slices of the frame."""
     body = answers.fetch()
     frame = Buffer(b"\0\0\0\1\0" + body)
     if len(parse_answer(frame, answers.FETCH_VERSION).partitions) != 1_000:
-        raise ValueError("the answer has 1,000 partitions")
+        raise ValueError("the response has 1,000 partitions")
 
     def once() -> Pass:
         clock = Stopwatch()

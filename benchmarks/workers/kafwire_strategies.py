@@ -90,7 +90,7 @@ def flooded(options: Options) -> Callable[[], Pass]:
 
 
 def slow(options: Options) -> Callable[[], Pass]:
-    """The trickle, while another partition has a user who takes a batch every 100 ms."""
+    """The trickle, while the reader of another partition takes a batch every 100 ms."""
     deep, turn_back = TopicPartition(options.text("deep"), 0), options.number("turn_back")
 
     def once() -> Pass:

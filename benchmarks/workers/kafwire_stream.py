@@ -1,6 +1,6 @@
 """kafwire's streams: from memory to memory, or from a topic through a group's member to another topic.
 
-Handlers do nothing but return the value, so that the stream itself is what is measured.
+Handlers do nothing but return the value, so that only the stream is measured.
 """
 
 import asyncio

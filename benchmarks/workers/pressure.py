@@ -1,4 +1,4 @@
-"""A user who goes on sending while the broker stands still; what was taken is delivered once it goes on."""
+"""A program that goes on sending while the broker stands still; the accepted records are delivered once it goes on."""
 
 import os
 import signal
@@ -23,9 +23,9 @@ def stopped(options: Options) -> Iterator[None]:
 
 
 def keep_sending(options: Options, send: Callable[[], int]) -> tuple[int, int]:
-    """Call `send`, which answers how many records it got rid of, while the broker stands still (`held_seconds`).
+    """Call `send`, which returns how many records the client accepted, while the broker stands still (`held_seconds`).
 
-    Answers how many records were taken, and how many calls got rid of none.
+    Returns how many records were accepted, and how many calls got rid of none.
     """
     taken = refused = 0
     with stopped(options):

@@ -1,1 +1,1 @@
-"""Coverage-guided fuzzing of what is Python, by atheris: libFuzzer with the interpreter's branches as its map."""
+"""Coverage-guided fuzzing of the Python code, by atheris: libFuzzer with the interpreter's branches as its map."""

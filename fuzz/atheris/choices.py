@@ -42,7 +42,7 @@ class Choices:
         return (self.byte() if limit <= 256 else self.byte() << 8 | self.byte()) % limit
 
     def one_in(self, count: int) -> bool:
-        """Whether something that happens every so often happens; never when the input is used up."""
+        """True once in `count` times, by the input; never when the input is used up."""
         return self.byte() % count == count - 1
 
     def take(self, count: int) -> bytes:
@@ -55,7 +55,7 @@ class Choices:
         return self.take(max(len(self._data) - self._at, 0))
 
     def text(self) -> str:
-        """Return a short text, now and then with what is not UTF-8."""
+        """Return a short text, now and then with bytes that are not UTF-8."""
         data = self.take(self.byte() % 24)
         return data.decode("utf-8", "surrogateescape" if self.one_in(16) else "replace")
 

@@ -41,7 +41,7 @@ class PythonRunner(Runner):
 
 
 def available() -> bool:
-    """Whether atheris is installed; there is none for some versions of Python."""
+    """True if atheris is installed; there is none for some versions of Python."""
     return importlib.util.find_spec("atheris") is not None
 
 

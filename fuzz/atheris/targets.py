@@ -1,4 +1,4 @@
-"""What of the Python surface is fuzzed. Each target's docstring begins with its invariant.
+"""The fuzz targets of the Python surface. Each target's docstring begins with its invariant.
 
 Nothing here needs atheris: a target takes bytes and raises when its invariant does not hold, so a committed case is
 replayed in any environment.
@@ -59,7 +59,7 @@ def require(holds: object, what: str) -> None:
 
 
 def response(data: bytes) -> None:
-    """An answer decodes or raises ProtocolError, the same each time; what decodes encodes, and decodes to the same."""
+    """A response decodes or raises ProtocolError, the same each time; a decoded one encodes to the same."""
     choices = Choices(data)
     requests = _requests()
     cls = requests[choices.below(len(requests))]
@@ -74,7 +74,7 @@ def response(data: bytes) -> None:
     again = protocol.decode_response(cls, bytearray(body), version, max_memory=MAX_MEMORY)
     require(again[0] == correlation_id, "the correlation id changes")
     require(_same(again[1], message), "the same bytes decode to something else")
-    if cls.api_key != 18:  # an answer that refuses a version may be in another one
+    if cls.api_key != 18:  # a response that refuses a version may be in another one
         require(
             message.encode(version) == type(message).decode(message.encode(version), version).encode(version),
             "bytes change by decoding and encoding",
@@ -145,7 +145,7 @@ def spec(data: bytes) -> None:
 
 
 def kafka_json(data: bytes) -> None:
-    """JSON describes a message or raises ProtocolError; what is read survives to_json and from_json, and bytes."""
+    """JSON describes a message or raises ProtocolError; a message survives to_json and from_json, and bytes."""
     choices = Choices(data)
     cls = choices.message_class()
     version = choices.version(cls)
@@ -188,7 +188,7 @@ def records(data: bytes) -> None:
     parts = _until_error(split_batches(blob, max_decompressed=MAX_DECOMPRESSED))
     failed = any(isinstance(part, ProtocolError) for part in parts)
     require(not failed or batches is None, "an error only when batches are split first")
-    # The start of a batch at the end is a tail to those who split, and may be an error already: of a magic not known.
+    # The start of a batch at the end is a tail to `split_batches`, and may be an error already: of a magic not known.
     require(
         batches is not None or failed or isinstance(parts[-1], int), "an error but not when batches are split first"
     )
@@ -223,7 +223,7 @@ def records(data: bytes) -> None:
 
 
 def wire(data: bytes) -> None:
-    """The frame core's answers do not depend on cuts; negotiation gives a version of both sides or a ProtocolError."""
+    """Cuts do not change the frame core's responses; negotiation gives a version of both sides or a ProtocolError."""
     choices = Choices(data)
     theirs = {choices.byte(): (choices.byte() - 2, choices.byte() - 2) for _ in range(choices.below(3))}
     ours = sorted((choices.byte(), choices.byte()))
@@ -284,7 +284,7 @@ def dump(data: bytes) -> None:
 
 
 def configuration(data: bytes) -> None:
-    """Any mapping makes a configuration or a ConfigError that names the option; what is accepted is accepted again."""
+    """Any mapping makes a configuration or a ConfigError that names the option; accepted values are accepted again."""
     choices = Choices(data)
     classes: tuple[Any, ...] = (config.ClientConfig, config.ProducerConfig, config.ScanConfig)
     cls = classes[choices.below(3)]

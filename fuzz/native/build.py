@@ -1,7 +1,7 @@
 """Builds the fuzz programs under build/fuzz/, apart from the normal extensions.
 
-What is built is named by a hash of all that went into it, so what is out of date is built anew and nothing else, and
-sources may change while programs run.
+A program is named by a hash of all that went into it, so only programs that are out of date are rebuilt, and sources
+may change while programs run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from scripts.tree import CompiledModule, closure, imports_of
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path("build/fuzz")  # every path here is relative to ROOT: what is compiled does not depend on where it lies
+BUILD = Path("build/fuzz")  # every path here is relative to ROOT: the compiled code does not depend on where it lies
 HERE = Path("fuzz/native")
 POOL = [Path("kafwire/memory/native/buf.c"), Path("kafwire/memory/native/pool.c")]
 EXACT = HERE / "exact_buf.c"  # what stands in its place where every buffer is to be as small as what it holds
@@ -62,7 +62,7 @@ FLAGS = [
     "-pthread",
 ]
 OURS = ["-O2", "-Wall", "-Wextra", "-Werror"]
-# What Cython writes is not ours to have warnings in; and every call of a constructor without arguments adds 0 to NULL.
+# Warnings in Cython's generated code are not ours; and every call of a constructor without arguments adds 0 to NULL.
 GENERATED = ["-O1", "-w"]
 NOT_CHECKED = ["-fno-sanitize=pointer-overflow"]
 
@@ -147,7 +147,7 @@ def native_sources(modules: list[CompiledModule]) -> list[Path]:
 
 
 class Builder:
-    """One run over what is out of date."""
+    """One run over the programs that are out of date."""
 
     def __init__(self, jobs: int | None = None) -> None:
         self._compiler = compiler()
@@ -220,7 +220,7 @@ def _python_library() -> list[str]:
 
 
 def build(targets: list[str], jobs: int | None = None) -> dict[str, Path]:
-    """Build what is out of date of these targets, by `jobs` compilers at once (by default one per core).
+    """Build those of these targets that are out of date, by `jobs` compilers at once (by default one per core).
 
     Returns their programs. Raises `BuildError`.
     """

@@ -1,4 +1,4 @@
-"""What an input of the target `message` means, and what must hold for it.
+"""The meaning of an input of the target `message`, and its invariants.
 
 Byte 0: twice the API key, plus one for the response; from 200 on the messages without a key, by name, in groups of 56.
 Byte 1: the version, counted from the lowest; for messages without a key, the upper four bits are the group. Byte 2: 1:
@@ -27,7 +27,7 @@ class Broken(Exception):
 
 
 class Run:
-    """One message, and the request it answers, if it does."""
+    """One message, and its request if it is a response."""
 
     def __init__(self, message: Any, request: Any) -> None:
         self.message = message

@@ -32,7 +32,7 @@ cdef enum:
     CHUNKED = 128
 
     LARGEST_DECOMPRESSED = 1 << 20
-    # What a batch may take beyond its records: rows of a fixed size each (a record is 7 bytes at least), growth by
+    # The memory of a batch beyond its records: rows of a fixed size each (a record is 7 bytes at least), growth by
     # doubling, lz4's and gzip's rooms of 64 KiB.
     MEMORY_FACTOR = 64
 
@@ -145,7 +145,7 @@ cdef const char *look_at_bytes(const Bytes *column, int64_t start, int64_t rows,
 
 
 cdef const char *look_at(const Columns *c, const DecodeSpec *spec, uint64_t *hash_) noexcept nogil:
-    """NULL, or what is wrong with the columns; the hash is of all they hold."""
+    """NULL, or the fault of the columns; the hash is of all they hold."""
     cdef int64_t row, nulls = 0, headers
     cdef const int32_t *offsets
     cdef const char *wrong = NULL
@@ -317,7 +317,7 @@ cdef public const char *fuzz_one(const uint8_t *data, size_t size) noexcept nogi
     if data[0] & PACK:
         compressed = packed(data + 2, size - 2)
     length = size - 2 if compressed is NULL else compressed.size
-    copy = <uint8_t *>malloc(length + (length == 0))  # exactly as long as it is: what is read beyond it shows
+    copy = <uint8_t *>malloc(length + (length == 0))  # exactly as long as it is: a read beyond it shows
     if length:
         memcpy(copy, data + 2 if compressed is NULL else compressed.data, length)
     kw_buf_unref(compressed)

@@ -12,7 +12,7 @@
 
 enum { REPEATS = 8, WINDOW = 20000, GROWTH = 40, FIRST = 16 };
 
-/* What is wrong, or NULL. */
+/* The fault, or NULL. */
 const char *fuzz_one(const uint8_t *data, size_t size);
 
 #define MODULE(symbol, name) extern PyObject *PyInit_##symbol(void);

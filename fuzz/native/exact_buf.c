@@ -62,7 +62,7 @@ int kw_buf_reserve(kw_buf **buf, size_t capacity) {
     return 0;
 }
 
-/* What is discarded and used all the same shows as nonsense. */
+/* Bytes that are used after they were discarded show as nonsense. */
 void kw_buf_discard(kw_buf *buf, size_t from, size_t to) {
     if (from < to) memset(buf->data + from, 0xA5, to - from);
 }

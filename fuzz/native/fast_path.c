@@ -1,6 +1,6 @@
 /* Of any bytes, what a fast path queues is what a slow reader of the protocol finds there beyond doubt; or nothing.
  *
- * Input: one byte (the version, and whether a session is expected), one that says what is expected, then the frame. The
+ * Input: one byte (the version, and whether a session is expected), one with the expected offsets, then the frame. The
  * queue holds what was taken until the end, so a slice beyond the frame shows when it is read, and a frame given back too
  * early too. */
 #include "kafwire/consumer/fetch/native/fast_path.h"
@@ -65,7 +65,7 @@ typedef struct finding {
     size_t position, size;
 } finding;
 
-/* Fills `found` by partition, of the topic whose id is zero; 0: no answer, or one that needs the engine. */
+/* Fills `found` by partition, of the topic whose id is zero; 0: no response, or one that needs the engine. */
 static int read_answer(slow *s, int32_t session, finding *found) {
     integer(s, 4);
     if (varint(s)) return 0;
@@ -155,7 +155,7 @@ static void check(kw_pool *pool, const uint8_t *data, size_t size, int version, 
         if (!places[i] || kw_fast_path_expect(fast_path, topic, i, places[i], 0, (int64_t)(wants * (unsigned)i))) abort();
     }
     kw_fast_path_arm(fast_path, TOKEN, version, session);
-    if (kw_fast_path_take(fast_path, TOKEN, frame)) broken("nobody waits, and somebody is to tell");
+    if (kw_fast_path_take(fast_path, TOKEN, frame)) broken("no reader waits, and a reader is to be notified");
     kw_taken *taken = kw_fast_path_taken(fast_path, TOKEN, &count);
     memset(found, 0, sizeof found);
     slow s = {.data = data, .size = size};
@@ -180,11 +180,11 @@ static void check(kw_pool *pool, const uint8_t *data, size_t size, int version, 
         for (int32_t j = 0; j < count; j++)
             told += taken[j].number == i && taken[j].next_offset == next && taken[j].leader_epoch == epoch &&
                     taken[j].size == whole && taken[j].start == start;
-        if (told != 1) broken("what was queued is told otherwise");
+        if (told != 1) broken("queued slices are reported otherwise");
         kw_queue_done(queue, &slice, whole, next, 0);
         if (kw_queue_pop(queue, places[i], &slice, 0) != KW_QUEUE_IDLE) broken("something was queued twice");
     }
-    if (count != expected) broken("more is told than was queued");
+    if (count != expected) broken("more slices are reported than were queued");
     if (kw_queue_bytes(queue, 0)) broken("a frame that was read is still charged");
     free(taken);
     kw_fast_path_free(fast_path);

@@ -1,4 +1,4 @@
-/* However bytes are cut, the frame core completes the same answers and is poisoned alike; and it frees all it made.
+/* However bytes are cut, the frame core completes the same responses and is poisoned alike; and it frees all it made.
  *
  * Input: one byte of options, one of filler, four that seed the cuts, then what a broker sends. */
 #include "kafwire/runtime/native/frame.h"
@@ -56,7 +56,7 @@ static int receive(kw_frames *frames, const uint8_t *data, size_t size) {
     return 0;
 }
 
-/* Five requests: which of them have left, and which expect an answer, is up to the options. */
+/* Five requests: the options decide which of them have left, and which expect a response. */
 static void ask(kw_frames *frames, kw_pool *pool, unsigned options) {
     kw_buf *segment = kw_buf_new(pool, 7);
     memcpy(segment->data, "request", 7);
@@ -104,7 +104,7 @@ static void run(const uint8_t *data, size_t size, unsigned options, int way, uin
     for (const kw_completion *done = frames.done.first; done; done = done->next) {
         put_number(out, done->kind);
         put_number(out, (int64_t)done->token);
-        if ((done->kind == KW_RESPONSE) != (done->frame != NULL)) broken("an answer without a frame, or a frame without one");
+        if ((done->kind == KW_RESPONSE) != (done->frame != NULL)) broken("a response without a frame, or the reverse");
         if (done->frame) {
             put_number(out, (int64_t)done->frame->size);
             put(out, done->frame->data, done->frame->size);

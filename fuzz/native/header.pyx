@@ -1,8 +1,8 @@
-"""Batch headers read as a slow, obvious reader reads them; a fetch answer parses, its slices inside the frame, or
+"""Batch headers read as a slow, obvious reader reads them; a Fetch response parses, its slices inside the frame, or
 raises ProtocolError.
 
-Input: one byte that chooses. Even: the rest is a records slice. Odd: it is a fetch answer of version 4 + (byte / 2) mod
-15.
+Input: one byte that chooses. Even: the rest is a records slice. Odd: it is a Fetch response of version 4 + (byte / 2)
+mod 15.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 

@@ -40,7 +40,7 @@ def varint(data: bytes) -> None:
 
 
 def header(data: bytes) -> None:
-    """Scan a slice, or parse an answer."""
+    """Scan a slice, or parse a response."""
     if data and data[0] % 2:
         FetchAnswers().check(bytes([data[0] // 2 % 15]) + data[1:], random.Random(0))
     elif data:
@@ -61,7 +61,7 @@ def snappy(data: bytes) -> None:
 
 
 def fast_path(data: bytes) -> None:
-    """Show an answer to the fetch fast path: whatever is queued of it, the engine would have queued."""
+    """Show a response to the fetch fast path: the engine would have queued the same slices."""
     if len(data) < 2:
         return
     version, offsets, frame_ = 13 + data[0] % 6, [data[1] * number for number in range(4)], Buffer(data[2:])

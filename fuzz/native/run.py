@@ -29,7 +29,7 @@ MINIMISE_S = 15
 REPLAYS = 3
 MERGE_FROM = 400  # files, beyond those that the last merge left
 # LeakSanitizer runs at the end only: an interpreter's caches would have it search all memory after every other input.
-# embed.c counts per input what is left behind.
+# embed.c counts the leftovers of each input.
 LEAKS_AT_END = ("header", "message")
 MAX_LEN = {
     "frame": 256,
@@ -52,7 +52,7 @@ ENVIRONMENT = {
 
 @dataclass
 class Totals:
-    """What a target has done so far, over all sessions."""
+    """The executions and times of a target so far, over all sessions."""
 
     executions: int = 0
     cpu_s: float = 0.0
@@ -165,7 +165,7 @@ class Runner:
         return 1 if problem else 0
 
     def replay(self, program: Path, files: list[Path]) -> str | None:
-        """Run inputs; returns what is wrong with them, or None."""
+        """Run inputs; returns the reason of a failure, or None."""
         done = self._run([program, *self._limits(), *files])
         return _reason(done.text) if done.code else None
 
@@ -204,7 +204,7 @@ class Runner:
             totals.merged = sum(1 for _ in corpus.iterdir())
 
     def _confirm(self, target: str, program: Path, path: Path, text: str) -> tuple[str, str] | None:
-        """Make sure of a find and make it small: (file, what is wrong), or None for a stall of the machine."""
+        """Confirm a find and make it small: (file, reason), or None for a stall of the machine."""
         if "/" + target + "-timeout-" in str(path):
             for _ in range(REPLAYS):
                 if self._run([program, f"-timeout={TIMEOUT_S}", path]).code == 0:

@@ -25,7 +25,7 @@ def _records() -> list[bytes]:
 
 
 def frame() -> Iterator[bytes]:
-    """Streams of answers, some with zeros after them."""
+    """Streams of responses, some with zeros after them."""
     for stream in FrameCore().corpus():
         for options, filler in ((0, 0), (2, 0), (3, 0), (10, 0), (18, 0), (235, 0)):
             yield bytes([options, filler]) + b"cuts" + stream
@@ -46,7 +46,7 @@ def varint() -> Iterator[bytes]:
 
 
 def header() -> Iterator[bytes]:
-    """Record batches, and fetch answers."""
+    """Record batches, and Fetch responses."""
     for records in _records():
         yield b"\x00" + records
     for answer in FetchAnswers().corpus():
@@ -63,7 +63,7 @@ def snappy() -> Iterator[bytes]:
 
 
 def fast_path() -> Iterator[bytes]:
-    """Answers of four partitions of one topic, with batches from the offsets that are expected on."""
+    """Responses of four partitions of one topic, with batches from the offsets that are expected on."""
     response = protocol.FetchResponse
     for version in range(13, 19):
         for records in range(1, 4):

@@ -1,4 +1,5 @@
-/* A block decodes to what a slow, obvious decoder makes of it, or both refuse it; what is encoded decodes to the same.
+/* A block decodes to the bytes that a slow, obvious decoder returns, or both refuse it; encoded bytes decode to the
+ * same.
  *
  * Input: one byte that chooses (odd: encode), then the block or the data. Memory is given exactly as large as promised. */
 #include "kafwire/records/native/snappy.h"
@@ -56,7 +57,7 @@ static void decode(const uint8_t *block, size_t size) {
     size_t length;
     if (!kw_snappy_length(block, size, &length)) return;
     if (length > (size / 3 + 1) * 64) broken("a length that the input cannot make");
-    uint8_t *exact = allocate(size); /* what is read beyond the block shows */
+    uint8_t *exact = allocate(size); /* a read beyond the block shows */
     if (size) memcpy(exact, block, size);
     uint8_t *fast = allocate(length + KW_SNAPPY_SLACK), *slow = allocate(length);
     int answer = kw_snappy_decode(exact, size, fast, length);

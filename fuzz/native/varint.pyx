@@ -16,7 +16,7 @@ def prepare():
     """Nothing to make ready: importing has bound the functions of `_codec`."""
 
 
-# --- the slow, obvious reader: a position, and what is wrong --------------------------------------------------------
+# --- the slow, obvious reader: a position, and its error ------------------------------------------------------------
 
 cdef struct Slow:
     const uint8_t *data

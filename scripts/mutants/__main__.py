@@ -50,7 +50,7 @@ def program() -> str:
 
 
 def digest_of_tests(tests: TestMap, outcome: Outcome) -> str:
-    """Of the test file that killed a break; of all of them if none did."""
+    """The digest of the test file that killed a break; of all of them if none did."""
     if outcome.test:
         path = ROOT / outcome.test.partition("::")[0]
         return digest(path) if path.exists() else ""
@@ -128,7 +128,7 @@ def _of(
     site: Site, report: Report, reasons: dict[Key, str], tests: TestMap, trial: Trial,
     said: argparse.Namespace,
 ) -> Outcome:  # fmt: skip
-    """What comes of a break; an earlier run may have told."""
+    """The outcome of a break; an earlier run may have recorded it."""
     reason = reasons.get(site.key)
     if reason is not None and not said.check_equivalents:
         outcome = Outcome("equivalent", how=reason)

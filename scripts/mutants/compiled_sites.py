@@ -48,7 +48,7 @@ def scan_c(source: str) -> list[Site]:
 
 @dataclass
 class _Finder:
-    """What both languages share: breaks of one condition or one statement."""
+    """The breaks of both languages: of one condition or one statement."""
 
     source: str
     language: Language
@@ -317,7 +317,7 @@ class _Cython:
         return before.first in {"if", "elif"} and before.indent < line.indent
 
     def _is_last(self, number: int) -> bool:
-        """Whether a `continue` is the last of its loop."""
+        """True if a `continue` is the last of its loop."""
         if self._lines[number].first == "break":
             return False
         indent = self._lines[number].indent
@@ -450,7 +450,7 @@ class _Native:
         return end + 1
 
     def _leaves(self, begin: int, after: int) -> bool:
-        """Whether the statement from `begin` to `after` ends by leaving."""
+        """True if the statement from `begin` to `after` ends by leaving."""
         last = after - 1
         if self._tokens[last].text == "}":
             last -= 1
@@ -462,7 +462,7 @@ class _Native:
 
 
 def _asks_for_memory(condition: Sequence[Token], before: Sequence[Token]) -> bool:
-    """Whether a condition is that there was memory for what the statement before asked for."""
+    """True if a condition is that there was memory for the request of the statement before."""
     names = {token.text for token in condition if token.kind == "name"}
     asked = any("alloc" in token.text or token.text.endswith("_new") for token in (*before, *condition))
     return asked and (not before or any(token.text in names for token in before))

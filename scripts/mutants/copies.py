@@ -17,7 +17,7 @@ from scripts.mutants.site import Site
 
 BUILD_SECONDS = 600
 IMPORT_SECONDS = 120
-# What setup.py would build: its extensions and their sources, with no compiler asked.
+# Prints setup.py's build: its extensions and their sources, without calling a compiler.
 ASK = """
 import json, sys
 import Cython.Build, setuptools
@@ -115,7 +115,7 @@ class Copy:
         os.utime(path, (self._ticks, self._ticks))
 
     def environment(self) -> dict[str, str]:
-        """For whatever runs in the copy."""
+        """The environment of processes that run in the copy."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("MUTANTS_", "KAFWIRE_EXT"))}
         return kept | {"PYTHONPATH": str(self.home), "HYPOTHESIS_STORAGE_DIRECTORY": str(self.home / ".hypothesis")}
 
@@ -129,7 +129,7 @@ class Copy:
         return sorted(name for name, files in sources.items() if including & {Path(file) for file in files})
 
     def put(self, site: Site) -> None:
-        """Break it. Raises `NotBuiltError`. What the tree has become since it was copied does not matter."""
+        """Break it. Raises `NotBuiltError`. A change of the tree since it was copied does not matter."""
         target = self.home / site.path
         self._keep(target)
         target.write_text(site.apply(target.read_text()))
@@ -191,7 +191,7 @@ def includers(root: Path, header: Path) -> set[Path]:
             break
         found |= new
         names |= {path.name for path in new if path.suffix == ".h"}
-    declared = {path.stem for path in found if path.suffix == ".pxd"}  # who cimports it sees it
+    declared = {path.stem for path in found if path.suffix == ".pxd"}  # a cimport sees the header too
     cimports = re.compile(rf"from kafwire\.(?:\w+\.)?({'|'.join(sorted(declared)) or '-'}) cimport")
     also = {path for path, content in written.items() if path.suffix == ".pyx" and cimports.search(content)}
     return found | also | {path.with_suffix(".pyx") for path in found if path.suffix == ".pxd"}

@@ -34,14 +34,14 @@ def all_sites(root: Path, areas: Iterable[Area] = AREAS) -> list[Site]:
 
 @dataclass(frozen=True)
 class Judgements:
-    """What was judged to change nothing: reasons by key; and what is wrong with the list."""
+    """Sites that were judged to change nothing: reasons by key; and the errors of the list."""
 
     reasons: dict[Key, str]
     wrong: list[str]
 
 
 def judged(path: Path, sites: Iterable[Site]) -> Judgements:
-    """Read the list of equivalents, and hold it against what is possible now."""
+    """Read the list of equivalents, and compare it with the breaks that are possible now."""
     places: dict[Key, set[Path]] = defaultdict(set)
     for site in sites:
         places[site.key].add(site.path)
@@ -76,7 +76,7 @@ def draws(sites: Iterable[Site], area: str, seed: int) -> Iterator[Site]:
     """All breaks of an area in the order in which the seed draws them, each once.
 
     First a pattern, by its weight and the root of how many functions have it; then one of these functions; then one
-    of its spots. So what is long or frequent hides nothing. Files' names and places have no part in it.
+    of its spots. So long functions and frequent patterns hide nothing. Files' names and places have no part in it.
     """
     chance = random.Random(f"{seed} {area}")
     left: dict[str, dict[str, list[Site]]] = {}

@@ -59,7 +59,7 @@ class _Scanner:
 
     def _span(self, node: ast.expr | ast.stmt | ast.excepthandler | ast.keyword | ast.arg) -> tuple[int, int]:
         if node.end_lineno is None or node.end_col_offset is None:
-            raise AssertionError("the parser tells where a node ends")
+            raise AssertionError("the parser sets the end of each node")
         return self._at(node.lineno, node.col_offset), self._at(node.end_lineno, node.end_col_offset)
 
     def _add(self, pattern: str, node: ast.expr | ast.stmt, becomes: str, *, was: str | None = None) -> None:
@@ -70,7 +70,7 @@ class _Scanner:
     # --- the walk ---------------------------------------------------------------------------------------------------
 
     def _visit(self, node: ast.AST, function: str, types: dict[str, str]) -> None:
-        """Look at `node` and what is in it; `types` are those of the names and `self`'s attributes seen there."""
+        """Look at `node` and its children; `types` are those of the names and `self`'s attributes seen there."""
         if isinstance(node, FUNCTIONS):
             function = f"{function}.{node.name}" if function else node.name
             if avoids("function", function) or self._is_overload(node):
@@ -182,7 +182,7 @@ class _Scanner:
         return isinstance(parent, ast.If) and len(parent.body) == 1 and not parent.orelse and parent.body[0] is node
 
     def _is_last(self, node: ast.stmt) -> bool:
-        """Whether nothing would come after it in its loop (`break`: never) or function anyway."""
+        """True if nothing would come after it in its loop (`break`: never) or function anyway."""
         if isinstance(node, ast.Break):
             return False
         child: ast.AST = node
@@ -407,7 +407,7 @@ NUMBERS = {"int", "bool", "float"}
 
 
 def _shortened(statement: ast.stmt) -> str:
-    """A statement without what is nested in it."""
+    """A statement without the statements nested in it."""
     if isinstance(statement, ast.If | ast.While):
         return f"{type(statement).__name__.lower()} {ast.unparse(statement.test)}"
     if isinstance(statement, ast.For | ast.AsyncFor):
@@ -416,7 +416,7 @@ def _shortened(statement: ast.stmt) -> str:
 
 
 def _attributes(node: ast.ClassDef) -> dict[str, str]:
-    """Types of `self`'s attributes, as annotations or the values that __init__ gives them tell."""
+    """Types of `self`'s attributes, by annotations or the values that __init__ gives them."""
     found: dict[str, str] = {}
     for statement in node.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 
 class Change(Protocol):
-    """What is to be known of a mistake."""
+    """The outcome of a mistake: the functions that run it, and their tests."""
 
     @property
     def before(self) -> str:
@@ -19,7 +19,7 @@ class Change(Protocol):
 
     @property
     def after(self) -> str:
-        """What comes instead."""
+        """The replacement."""
 
 
 def lines_of(change: Change, source: str) -> frozenset[int]:
@@ -61,7 +61,7 @@ class Reach:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Note what is executed meanwhile, in this thread, and nothing of before."""
+        """Note the code that runs meanwhile, in this thread, and nothing of before."""
         self._seen.clear()
         sys.settrace(self._on_call)
         try:

@@ -1,4 +1,4 @@
-"""What a draw came to, as JSON that is kept after each break, and as text."""
+"""The results of a draw, as JSON that is kept after each break, and as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def diff(site: Site, source: str) -> str:
 
 @dataclass
 class Report:
-    """Of one draw."""
+    """The report of one draw."""
 
     path: Path
     seed: int
@@ -46,7 +46,7 @@ class Report:
             self.results = said["results"]
 
     def known(self, site: Site) -> dict[str, Any] | None:
-        """What an earlier run found of a break."""
+        """The result of an earlier run for a break."""
         return next((result for result in self.results if tuple(result["key"]) == site.key), None)
 
     def add(self, site: Site, outcome: Outcome, patch: str, tests: str) -> None:
@@ -92,7 +92,7 @@ class Report:
         }
 
     def text(self) -> str:
-        """To be read: the counts, then what was not killed with its patch, then what was."""
+        """The report as text: the counts, then the surviving breaks with their patches, then the killed ones."""
         said = self.summary()
         lines = [f"seed {self.seed}: {said['drawn']} of {self.count} breaks"]
         lines += [f"  {status}: {said[status]}" for status in (*COUNTED, "not built") if status in said]

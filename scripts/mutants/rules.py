@@ -1,4 +1,4 @@
-"""What is drawn, as data: areas and their shares, the patterns' weights, and spots that say nothing, with reasons."""
+"""Rules of drawing, as data: areas and their shares, patterns' weights, and spots that say nothing, with reasons."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ LARGEST_CONSTANT = 16
 
 @dataclass(frozen=True)
 class Avoided:
-    """Spots that are left alone: those whose `what` is found by `pattern`. The reason is for whoever asks why."""
+    """Spots that are left alone: those whose `what` is found by `pattern`. The reason is for the reader of the list."""
 
-    what: str  # function: its qualified name; call: what is called; raised: the class; condition, boundary: the source
+    what: str  # function: its qualified name; call: the called name; raised: the class; condition, boundary: the source
     pattern: re.Pattern[str]
     reason: str
 
@@ -93,5 +93,5 @@ AVOIDED = (
 
 
 def avoids(what: str, name: str) -> bool:
-    """Whether spots of this name say nothing."""
+    """True if spots of this name say nothing."""
     return any(rule.what == what and rule.pattern.search(name) for rule in AVOIDED)

@@ -51,7 +51,7 @@ COUNTS = re.compile(r"\w+=\d|not promised: ")
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """In `file`, `after` stands where `before` should; `what` says what is wrong then.
+    """In `file`, `after` stands where `before` should; `what` names the fault.
 
     `theme` names the schedules of groups that are tried; none: runs of the simulated world.
     """
@@ -76,7 +76,7 @@ class Mistake:
 
 @dataclass(slots=True)
 class Trial:
-    """What became of one mistake: `seed` is the run that found it, of `tried`, and `by` says how.
+    """The outcome of one mistake: `seed` is the run that found it, of `tried`, and `by` says how.
 
     `met` are the seeds of the runs that come past it.
     """
@@ -193,7 +193,7 @@ def seeds_of(theme: str, count: int) -> list[int]:
 
 
 def lines_from(given: dict[str, Any]) -> Iterator[list[Any]]:
-    """What a process of this module writes; at last its return code, as a line of its own."""
+    """The lines that a process of this module writes; at last its return code, as a line of its own."""
     command = [sys.executable, "-m", "scripts.mutants.simulated", "--run", json.dumps(given)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
@@ -220,7 +220,7 @@ def advance(trial: Trial, seeds: Sequence[int], limit_s: int = LIMIT_S) -> Trial
 
 
 def table(trials: Sequence[Trial], control: str) -> str:
-    """What was found, and what not, as Markdown."""
+    """The found mistakes, and the others, as Markdown."""
     found = [trial for trial in trials if trial.seed is not None]
     met = [trial for trial in trials if trial.met]
     lines = [

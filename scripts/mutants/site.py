@@ -1,4 +1,4 @@
-"""A place in a source where a break is possible, with the break: what `scan` finds, what is drawn and tried."""
+"""A place in a source where a break is possible, with the break: `scan` finds it, and a run draws and tries it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Site:
 
     @property
     def key(self) -> tuple[str, str, str, str, int]:
-        """What it is, wherever its file lies and whatever that is called."""
+        """Its identity, wherever its file lies and however it is named."""
         return self.function, self.pattern, self.was, self.becomes, self.nth
 
     @property
@@ -49,7 +49,7 @@ class Site:
 
 
 def numbered(sites: Iterable[Site]) -> list[Site]:
-    """Those of one file in the order of the source, told apart where the same break is possible twice in a function."""
+    """Those of one file in the order of the source, numbered where the same break is possible twice in a function."""
     seen: Counter[tuple[str, str, str, str, int]] = Counter()
     found = []
     for site in sorted(sites, key=lambda site: (site.edits[0].start, site.edits[0].end, site.pattern, site.becomes)):

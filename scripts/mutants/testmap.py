@@ -1,7 +1,8 @@
 """Which tests are likely to see a break: those that enter its function, the quick and narrow ones first.
 
-What tests enter is watched once, and again for test files that changed (see `watch`). Of compiled functions nothing
-is known so: there the words that a test file has in common with the source decide, and what saw breaks before.
+The functions that tests enter are watched once, and again for test files that changed (see `watch`). Of compiled
+functions nothing is known so: there the words that a test file has in common with the source decide, and what saw
+breaks before.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ PLUGIN = ("-p", "scripts.mutants.watch")
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of a test."""
+    """The seconds and functions of a test."""
 
     seconds: float
     functions: frozenset[str]
 
 
 def digest(path: Path) -> str:
-    """Of a file's content."""
+    """The digest of a file's content."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
@@ -139,7 +140,7 @@ class TestMap:
     # --- which first ------------------------------------------------------------------------------------------------
 
     def killed(self, site: Site, test: str) -> None:
-        """Remember who saw it."""
+        """Remember which test found the break."""
         self._killers.append((str(site.path), site.function, test))
         self._killers = self._killers[-2000:]
         self._killers_file.write_text(json.dumps(self._killers))
@@ -152,7 +153,7 @@ class TestMap:
         return list(dict.fromkeys([*before, *likely]))
 
     def _before(self, site: Site, usable: Mapping[str, Seen]) -> list[str]:
-        """Who saw a break of this function; and, if that is how it goes here, of this file."""
+        """Tests that found a break of this function; and then those that found one of this file."""
         here = Counter(
             test for path, function, test in self._killers if (path, function) == (str(site.path), site.function)
         )
@@ -164,7 +165,7 @@ class TestMap:
     def _entering(site: Site, usable: Mapping[str, Seen]) -> list[str]:
         path, function = str(site.path), site.function
         entering = [t for t, seen in usable.items() if f"{path}:{function}" in seen.functions] if function else []
-        if not entering:  # a module's constant, or a class's: whoever enters the module
+        if not entering:  # a module's constant, or a class's: tests that enter the module
             entering = [t for t, seen in usable.items() if any(name.startswith(f"{path}:") for name in seen.functions)]
         return cheapest(entering, usable, {site.path.stem, *function.lower().split(".")})
 
@@ -216,7 +217,7 @@ def cheapest(tests: Iterable[str], usable: Mapping[str, Seen], words: set[str]) 
 
 
 def trail(folder: Path) -> list[tuple[str, str]]:
-    """What the plugin wrote while tests ran: (begins, passes or fails; the test)."""
+    """The lines that the plugin wrote while tests ran: (begins, passes or fails; the test)."""
     found = []
     for path in sorted(folder.iterdir()):
         for line in path.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Whether the unit tests see a break: the likely ones first, then all, up to the first that fails."""
+"""Runs the unit tests on a break: the likely ones first, then all, up to the first that fails."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ QUICK_SECONDS = (2.0, 8.0, 30.0)
 OPTIONS = ("-q", "-x", "--tb=line", "-p", "no:cacheprovider")
 SLACK_SECONDS = 30.0  # for starting, and for a machine that is busy; and so many times as long as unbroken
 SLACK_TIMES = 10
-TOO_LONG = ("Timeout (>", "no end in sight")  # in what is said of a test that may only have been slow
+TOO_LONG = ("Timeout (>", "no end in sight")  # in the outcome of a test that may only have been slow
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a break: killed, survived, unsteady (a test failed, and passed when asked again), or not built."""
+    """The outcome of a break: killed, survived, unsteady (a test failed, and passed when asked again), or not built."""
 
     status: str
     test: str = ""
@@ -101,13 +101,13 @@ class Trial:
         return Outcome("survived" if whole else "unseen", ran=len(done))
 
     def _again(self, part: list[str], test: str) -> bool:
-        """Whether the test that failed does so again: by itself, or behind those before it."""
+        """True if the test that failed does so again: by itself, or behind those before it."""
         if test not in part:
             return bool(self._run(part).how)
         return bool(self._run([test]).how or self._run(part[: part.index(test) + 1]).how)
 
     def _fails_anyway(self, site: Site, part: list[str], seen: Sighting) -> bool:
-        """Whether a test fails without the break too: it takes too long now, or others leave something behind."""
+        """True if a test fails without the break too: it takes too long now, or others leave something behind."""
         if any(word in seen.how for word in TOO_LONG):
             run = [seen.test]
         elif self._run([seen.test]).how:
@@ -120,14 +120,14 @@ class Trial:
         return fails
 
     def _passes_unbroken(self, test: str) -> bool:
-        """Whether a test passes without the break; of those that were watched it is known."""
+        """True if a test passes without the break; of those that were watched it is known."""
         if test in self._tests.tests:
             return True
         self._copy.put_right()
         return not self._run([test]).how
 
     def _cut(self, tests: list[str], seconds: float) -> tuple[list[str], list[str]]:
-        """As many of the first as fit into so much time, and the rest."""
+        """The first tests, as many as fit into the time, and the rest."""
         fit, spent = 0, 0.0
         for test in tests:
             spent += self._tests.tests[test].seconds
@@ -170,7 +170,7 @@ class Trial:
         return self._copy.environment() | {"MUTANTS_TRAIL": str(self._trail), variable: str(self._plan)}
 
     def _seen(self, status: int | None, printed: str, part: list[str]) -> Sighting:
-        """What a run came to, by its status and what was written on the way."""
+        """The outcome of a run, by its status and the lines that it wrote on the way."""
         if status in {0, 5}:
             return Sighting()
         said = trail(self._trail)

@@ -1,6 +1,6 @@
 """A pytest plugin: which functions each test enters; which tests to run, in which order; which one ran last.
 
-It is told by the environment, since xdist's workers and tests of crashes take nothing else:
+The environment has its instructions, since xdist's workers and tests of crashes take nothing else:
 
 - MUTANTS_SEEN: a folder; each process writes a line of JSON there for each test: its id, outcome, seconds, functions.
 - MUTANTS_PLAN: a JSON list of test ids; only these run, in this order.
@@ -52,7 +52,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep what is planned, in its order."""
+    """Keep the planned tests, in the plan's order."""
     plan, done = os.environ.get("MUTANTS_PLAN"), os.environ.get("MUTANTS_DONE")
     if done:
         left_out = set(json.loads(Path(done).read_text()))

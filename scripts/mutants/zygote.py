@@ -1,7 +1,7 @@
 """A process that has imported pytest and forks a child for each run of it: most of a short run is imports otherwise.
 
-Run as a file, so that nothing of the tree is imported before the fork. It reads requests as lines of JSON and answers
-each: {"arguments": of pytest, or "modules": to import, "folder": to run in, "environment", "log", "seconds"} with
+Run as a file, so that nothing of the tree is imported before the fork. It reads requests as lines of JSON and replies
+to each: {"arguments": of pytest, or "modules": to import, "folder": to run in, "environment", "log", "seconds"} with
 {"status": the exit status, negative for a signal, null if it took longer}.
 """
 
@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-# Nothing in what is imported here is asserted.
+# No module imported here has assertions to rewrite.
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-# What nearly every test imports, but for the tree's own. None of them starts a thread.
+# Modules that nearly every test imports, without the tree's own. None of them starts a thread.
 for _name in (
     "hypothesis",
     "hypothesis.strategies",
@@ -31,7 +31,7 @@ for _name in (
 
 
 def child(said: dict[str, Any]) -> int:
-    """What the forked child does."""
+    """The work of the forked child."""
     os.setsid()
     log = os.open(said["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -73,7 +73,7 @@ def main() -> None:
             status = 70
             try:
                 status = child(said)
-            except BaseException as error:  # noqa: BLE001  # it is told, whatever it is
+            except BaseException as error:  # noqa: BLE001 # any error is reported
                 os.write(2, f"{type(error).__name__}: {error}\n".encode())
             finally:
                 for stream in (sys.stdout, sys.stderr):

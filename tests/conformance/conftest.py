@@ -21,7 +21,7 @@ def oracle() -> Iterator[Oracle]:
 
 @pytest.fixture(autouse=True)
 def _compared(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each test has compared what it is there for; what all of them compared is told at the end of the run."""
+    """Each test has compared as much as its marker says; the end of the run reports the sum of all of them."""
     counts: Counter[str] | None = getattr(request.module, "COMPARED", None)
     before = Counter(counts)
     yield

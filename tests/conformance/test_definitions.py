@@ -24,11 +24,11 @@ NOT_DECLARED = {
     "UpdateMetadataRequest": _ZOOKEEPER,
     "UpdateMetadataResponse": _ZOOKEEPER,
 }
-"""What Kafka's definitions have and kafwire has not, and why. Anything else that is lacking is a failure."""
+"""Fields of Kafka's definitions that kafwire does not have, and why. Anything else that is lacking is a failure."""
 
 
 class Wire(NamedTuple):
-    """What one version says of a field that it has."""
+    """The attributes of a field in one version that has it."""
 
     type: str
     nullable: bool
@@ -39,7 +39,7 @@ class Wire(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """What holds of a field that a version lacks: what it starts from, and whether it may be dropped."""
+    """The attributes of a field that a version lacks: its initial value, and whether it may be dropped."""
 
     default: str
     ignorable: bool
@@ -160,7 +160,7 @@ def our_structs(cls: type[Message]) -> set[str]:
 
 
 def of_class(name: str, cls: type[Message], definition: dict[str, Any]) -> Iterator[str]:
-    """What is said of the message as a whole: (ours, Kafka's) where they differ."""
+    """The difference of the messages as a whole: (ours, Kafka's)."""
     valid = valid_versions(definition)
     said: dict[str, tuple[object, object]] = {
         "versions": (range(cls.min_version, cls.max_version + 1), valid),
@@ -252,7 +252,7 @@ def test_declaration_is_kafkas(name: str) -> None:
 
 
 def test_nothing_is_lacking(capsys: pytest.CaptureFixture[str]) -> None:
-    """Says how much of Kafka's definitions is declared, and what is not."""
+    """Says how much of Kafka's definitions is declared, and which are not."""
     compared = [compare(name) for name in sorted(definitions().keys() | MESSAGES.keys())]
     equal = sum((one.equal for one in compared), Counter[str]())
     total = sum((one.total for one in compared), Counter[str]())

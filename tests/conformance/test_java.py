@@ -22,12 +22,12 @@ COMPARED: Counter[str] = Counter()
 
 every_pair = pytest.mark.parametrize(("name", "version"), PAIRS, ids=str)
 
-# What is judged differently here and in Java, by what the one that refuses says.
+# Bytes that kafwire and Java judge differently, by the error of the side that refuses.
 JAVA_IS_STRICTER = {
-    r"Tag \d+ is not valid for version": "a tag of other versions is kept here like any that nobody knows",
+    r"Tag \d+ is not valid for version": "a tag of other versions is kept here like any unknown one",
 }
 JAVA_IS_LAXER = {
-    r"a string that is not UTF-8": "Java puts question marks in place of what is not text",
+    r"a string that is not UTF-8": "Java puts question marks in place of bytes that are no text",
     r"a length of -\d+": "Java takes every negative length for null",
     r"an array of -\d+": "Java takes every negative length for null",
     r"a nullable struct is marked": "Java takes every other mark for one of the two",
@@ -44,7 +44,7 @@ DIFFERENCES = Differences(JAVA_IS_STRICTER, JAVA_IS_LAXER)
 
 
 def without_unknown(form: Any) -> Any:
-    """A message's JSON without what Java's converters leave out: tagged fields that nobody has declared."""
+    """A message's JSON without the fields that Java's converters leave out: undeclared tagged fields."""
     if isinstance(form, dict):
         return {key: without_unknown(value) for key, value in form.items() if key != UNKNOWN_TAGGED_FIELDS}
     return [without_unknown(value) for value in form] if isinstance(form, list) else form
@@ -119,7 +119,7 @@ def check_verdict(oracle: Oracle, name: str, version: int, data: bytes) -> str:
 def test_damaged_bytes_are_judged_as_by_java(
     name: str, version: int, oracle: Oracle, data: st.DataObject, noise: bytes
 ) -> None:
-    """Whatever one takes, the other takes too, as the same message; but for what is listed above."""
+    """Bytes that one side accepts, the other accepts too, as the same message; the lists above are the exceptions."""
     cls = MESSAGES[name]
     encoded = bytearray(data.draw(reference.messages(cls, version)).encode(version))
     at = data.draw(st.integers(0, len(encoded)))

@@ -54,7 +54,7 @@ def test_the_same_is_given(oracle: Oracle, chance: random.Random, name: str, rac
 
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
-def test_what_is_given_is_as_even_and_moves_no_more(oracle: Oracle, chance: random.Random, name: str) -> None:
+def test_the_assignment_is_as_even_and_moves_no_more(oracle: Oracle, chance: random.Random, name: str) -> None:
     """Each group is assigned by the one, then changes, and is assigned again by the one and by the other."""
     assignor = ASSIGNORS[name]
     cases = []

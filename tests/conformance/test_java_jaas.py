@@ -40,7 +40,7 @@ def theirs(oracle: Oracle, text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("value", ["1", "1a", "a:b", "a@b", "-a", ".a", "a\\b", "[", "", "=", "a=b", "a b", "'a''b'"])
 def test_what_java_refuses(oracle: Oracle, value: str) -> None:
-    """It is refused here, too: a value is never another one than in Java."""
+    """kafwire refuses such values, too: a value never differs from Java's."""
     with pytest.raises(OracleError):
         theirs(oracle, f"{MODULE} required password={value};")
     with pytest.raises(ConfigError):
@@ -48,7 +48,7 @@ def test_what_java_refuses(oracle: Oracle, value: str) -> None:
 
 
 def check(oracle: Oracle, text: str) -> bool:
-    """Whether it is read here; then Java reads the same."""
+    """True if kafwire reads it; then Java reads the same."""
     try:
         options = parse_jaas(text).options
     except ConfigError:

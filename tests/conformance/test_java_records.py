@@ -34,7 +34,7 @@ _NO_TEXT = re.compile("[\ufffd\udc80-\udcff]+")
 every_format = pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=str)
 every_codec = pytest.mark.parametrize("codec", CODECS)
 
-# What is judged differently here and in Java, by what the one that refuses says.
+# Bytes that kafwire and Java judge differently, by the error of the side that refuses.
 JAVA_IS_STRICTER = {
     "Found invalid wrapper offset": "a compressed message's offset below that of its last is a producer's 0 here",
     "Corrupt GZIP header": "Java verifies the checksum that a gzip header may have of itself",
@@ -52,9 +52,9 @@ JAVA_IS_LAXER = {
     "offsets below zero": "Java does not mind offsets below zero",
     "(key|value) length (that is not a varint or )?beyond": "Java takes every negative length for null",
     "a header value longer than the record": "Java takes every negative length for null",
-    "a message length that is too small or beyond": "Java leaves out what is cut off inside a message too",
-    "a message is truncated": "Java leaves out what is cut off inside a message too",
-    "another magic inside a message set": "Java leaves out what is cut off inside a message too",
+    "a message length that is too small or beyond": "Java leaves out records cut off inside a message too",
+    "a message is truncated": "Java leaves out records cut off inside a message too",
+    "another magic inside a message set": "Java leaves out records cut off inside a message too",
     "a batch length below the smallest batch": "Java looks at nothing of a batch that is cut off",
     "offsets inside a compressed message that do not rise": "Java does not compare the offsets of records",
     "an offset delta that .* does not rise, or is beyond": "Java does not compare the offsets of records",
@@ -70,7 +70,7 @@ def form_of_bytes(data: bytes | None) -> str | None:
 
 
 def form_of(batch: RecordBatch) -> dict[str, Any]:
-    """What Java says of a batch, from ours."""
+    """Java's form of a batch, from ours."""
     records = []
     for record in batch:
         form: dict[str, Any] = {
@@ -114,7 +114,7 @@ def build(oracle: Oracle, batch: dict[str, Any]) -> bytes:
 
 
 def parse(oracle: Oracle, data: bytes) -> dict[str, Any]:
-    """What Java finds in the bytes; raises `OracleError`."""
+    """The batches that Java finds in the bytes; raises `OracleError`."""
     found: dict[str, Any] = json.loads(oracle.one("parse", data)[0])
     return found
 
@@ -269,7 +269,7 @@ def test_end_of_transaction_markers_are_decoded(oracle: Oracle, batch: dict[str,
 @every_codec
 @given(st.data())
 @settings(max_examples=seeds.examples(20))
-def test_java_reads_what_is_encoded(codec: str, oracle: Oracle, data: st.DataObject) -> None:
+def test_java_reads_encoded_batches(codec: str, oracle: Oracle, data: st.DataObject) -> None:
     check_encoding(oracle, data.draw(batches(2, codec)))
 
 
@@ -286,7 +286,9 @@ any_batch: SearchStrategy[dict[str, Any]] = st.sampled_from(FORMATS).flatmap(lam
 @pytest.mark.compares(20)
 @given(st.lists(any_batch, min_size=1, max_size=3), st.data())
 @settings(max_examples=seeds.examples(40))
-def test_what_is_cut_off_is_left_out(oracle: Oracle, several: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_a_batch_that_is_cut_off_is_left_out(
+    oracle: Oracle, several: list[dict[str, Any]], data: st.DataObject
+) -> None:
     whole = b"".join(build(oracle, batch) for batch in several)
     cut = whole[: data.draw(st.integers(0, len(whole)))]
     assert parse(oracle, cut)["batches"] == [form_of(found) for found in decode_batches(cut)]
@@ -297,7 +299,7 @@ def test_what_is_cut_off_is_left_out(oracle: Oracle, several: list[dict[str, Any
 
 
 def comparable(form: dict[str, Any]) -> dict[str, Any]:
-    """A damaged batch without what is read differently."""
+    """A damaged batch without the fields that both sides read differently."""
     form = dict(form)
     if form["magic"] < 2 and form["compression"] != "none":
         del form["lastOffset"]  # Java has it from the outer message, we from the last one inside

@@ -1,4 +1,4 @@
-"""Kafka's own SASL servers accept what kafwire's exchanges say, and what they answer is accepted here."""
+"""Kafka's own SASL servers accept the messages of kafwire's exchanges, and kafwire accepts their responses."""
 
 import hashlib
 from collections import Counter
@@ -21,7 +21,7 @@ COMPARED: Counter[str] = Counter()
 
 # Names are ASCII in Kafka's own grammar of SCRAM; `=` and `,` are escaped.
 NAMES = ["alice", "a=b", "a,b", "=2C", "=,=,", "=", "with blank", "x" * 300]
-# What SASLprep would change: a soft hyphen, a ligature, full-width letters, a no-break space; and others.
+# Characters that SASLprep would change: a soft hyphen, a ligature, full-width letters, a no-break space; and others.
 PASSWORDS = [
     *("secret", "a=b,c", " ", "\u00ad", "pass\u00adword", "\ufb01sh", "\uff50\uff41\uff53\uff53", "\u00a0x"),
     *("\U0001f511", "e\u0301", "\u00e9", "p" * 1000, "'\"\\", "\n\t"),
@@ -30,7 +30,7 @@ NONCE = "fyko+d2lbbFgONRv9qkxdawL"
 
 
 def authenticate(oracle: Oracle, exchange: Exchange, user: str, secret: str, iterations: int = 4096) -> str:
-    """Run an exchange against Java's server for this user; who Java takes the client for."""
+    """Run an exchange against Java's server for this user; returns the name that Java authenticated."""
     oracle.one("sasl open", "one", exchange.mechanism, user, secret, str(iterations))
     message: bytes | None = exchange.first()
     who, complete = b"", b"false"

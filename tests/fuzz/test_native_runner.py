@@ -1,4 +1,4 @@
-"""What runs the native fuzz targets finds planted mistakes. It needs clang, so it belongs to `make fuzz`."""
+"""The runner of the native fuzz targets finds planted mistakes. It needs clang, so it belongs to `make fuzz`."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ async def meta_of(delivery: AsyncDelivery) -> kafwire.RecordMetadata:
 
 
 def test_many_tasks_are_woken_at_once(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One call into the loop for a batch, however many records are in it, and whoever waits for them."""
+    """One call into the loop for a batch, whatever the number of its records and of waiting tasks."""
 
     async def body() -> None:
         loop = asyncio.get_running_loop()
@@ -87,7 +87,7 @@ def test_many_tasks_are_woken_at_once(broker: ScriptedBroker, monkeypatch: pytes
             metas = await asyncio.gather(*tasks)
             assert 1 <= len(calls) <= batches < 100
             assert [meta.offset for meta in metas] == list(range(1, 1001))
-            assert all([(await delivery).offset for delivery in sent])  # known: nobody is asked again
+            assert all([(await delivery).offset for delivery in sent])  # known: no call asks the engine again
             assert len(calls) <= batches
 
     run(body)
@@ -111,7 +111,7 @@ def test_a_cancelled_wait_leaves_the_record_and_other_waiters_alone(broker: Scri
     run(body)
 
 
-def test_a_delivery_tells_what_it_knows(broker: ScriptedBroker) -> None:
+def test_the_methods_of_a_delivery_in_each_state(broker: ScriptedBroker) -> None:
     async def body() -> None:
         gate = threading.Event()
         async with producing(broker) as producer:
@@ -170,7 +170,7 @@ def test_a_producer_is_used_from_several_loops(broker: ScriptedBroker) -> None:
         assert [int(n) for who, n in values if int(who) == name] == list(range(50))
 
 
-def test_a_loop_that_ended_is_not_told(broker: ScriptedBroker) -> None:
+def test_a_loop_that_ended_is_not_called(broker: ScriptedBroker) -> None:
     gate = threading.Event()
     producer = kafwire.AsyncProducer(broker.bootstrap, **QUICK)
     broker.script("Produce", scripted.after(gate))
@@ -297,8 +297,8 @@ def test_a_sender_cancelled_in_the_queue_has_sent_nothing(broker: ScriptedBroker
     run(body)
 
 
-def test_who_got_room_lets_the_next_one_look() -> None:
-    """One word of more room may be enough for all who wait."""
+def test_a_task_that_got_room_lets_the_next_one_look() -> None:
+    """One notice of more room may be enough for all waiting tasks."""
 
     async def body() -> None:
         loop = asyncio.get_running_loop()
@@ -366,7 +366,7 @@ def test_a_sender_cancelled_while_its_topic_is_looked_up(broker: ScriptedBroker)
 
 
 def test_a_large_table_cancelled_while_it_is_encoded(broker: ScriptedBroker) -> None:
-    """What was in batches by then is sent, and nothing is sent twice."""
+    """Rows that were in batches by then are sent, and nothing is sent twice."""
 
     async def body() -> None:
         table = pa.table({"value": [b"%06d" % n * 50 for n in range(20_000)]})

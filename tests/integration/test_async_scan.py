@@ -76,7 +76,7 @@ def test_small_budgets_and_columns(cluster: KafkaCluster, topic: str) -> None:
     assert asyncio.run(read()) == ["offset", "key"]
 
 
-def test_whoever_is_cancelled_loses_nothing(cluster: KafkaCluster, topic: str) -> None:
+def test_a_cancelled_reader_loses_nothing(cluster: KafkaCluster, topic: str) -> None:
     async def read() -> list[tuple[int, int]]:
         async with kafwire.AsyncClient(cluster.bootstrap) as client:
             scan = await client.scan(topic, fetch_max_bytes=3_000)
@@ -116,7 +116,7 @@ def test_closing_in_the_middle_leaves_the_client_in_use(cluster: KafkaCluster, t
     assert asyncio.run(read()) == RECORDS
 
 
-def test_what_cannot_be_read_is_told_at_once(cluster: KafkaCluster, topic: str) -> None:
+def test_a_topic_that_cannot_be_read_is_an_error_at_once(cluster: KafkaCluster, topic: str) -> None:
     async def ask(name: str, **options: Any) -> None:
         async with kafwire.AsyncClient(cluster.bootstrap) as client:
             await client.scan(name, **options)

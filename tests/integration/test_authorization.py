@@ -1,4 +1,4 @@
-"""What ACLs deny, on the embedded broker and on a real one: who is told at once, and nothing is sent again."""
+"""Denials by ACLs, on the embedded broker and on a real one: an error at once, and nothing is sent again."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Case:
 
     @property
     def has_older_transactions(self) -> bool:
-        """Whether they are of version 1: partitions and offsets are announced to the coordinator."""
+        """True if they are of version 1: partitions and offsets are announced to the coordinator."""
         return isinstance(self.cluster, KafkaCluster) and self.cluster.version == OLDEST_VERSION
 
     def requests(self, api: str) -> int:
@@ -95,7 +95,7 @@ class Case:
         give(self.cluster)
 
     def another_topic(self) -> str:
-        """With a record too."""
+        """Another topic, with a record."""
         name = f"{self.name}-other"
         with kafwire.Client(self.cluster.direct) as client:
             client.create_topic(name, partitions=1)
@@ -106,7 +106,7 @@ class Case:
 
 @pytest.fixture
 def case(guarded: Cluster, topic_name: str) -> Case:
-    """With a topic that has one record."""
+    """A case with a topic that has one record."""
     made = Case(guarded, topic_name)
     with kafwire.Client(guarded.direct) as client:
         client.create_topic(topic_name, partitions=1)
@@ -124,7 +124,7 @@ def denial(of: BaseException) -> AuthorizationError:
 
 
 def refused(ask: Callable[[], object]) -> BaseException:
-    """What `ask` raises, within a round trip."""
+    """The error that `ask` raises, within a round trip."""
     began = time.monotonic()
     with pytest.raises(KafkaError) as caught:
         ask()
@@ -384,7 +384,7 @@ def send_offsets_of_a_hidden_group(case: Case) -> Met:
 
 
 class Denied(NamedTuple):
-    """Who meets which denial: the operation and the resource, and the API, with how many requests of it.
+    """A call and its denial: the operation and the resource, and the API, with how many requests of it.
 
     `older`: the API where transactions are of version 1, if it is another one.
     """
@@ -434,7 +434,7 @@ DENIED = [
 
 
 @pytest.mark.parametrize("denied", DENIED, ids=lambda denied: denied.meet.__name__)
-def test_a_denial_is_told_at_once_and_by_name(case: Case, denied: Denied) -> None:
+def test_a_denial_is_an_error_at_once_and_by_name(case: Case, denied: Denied) -> None:
     error = denied.meet(case)
     told = denial(error)
     name = None if denied.resource == "Cluster" else case.name + denied.suffix
@@ -446,7 +446,7 @@ def test_a_denial_is_told_at_once_and_by_name(case: Case, denied: Denied) -> Non
     assert case.requests(api) == denied.requests
 
 
-# --- the others go on, and so does who was denied once the ACL is there ---------------------------------------------
+# --- the others go on, and so does the denied client once the ACL is there ------------------------------------------
 
 
 def values(batches: list[kafwire.Batch]) -> list[bytes | None]:
@@ -525,7 +525,7 @@ def test_an_async_consumer_goes_on_when_it_is_permitted(case: Case, way: str) ->
 
 
 def test_a_position_that_may_not_be_looked_up_is_found_when_it_is_permitted(case: Case) -> None:
-    """The offset is out of range, and where the log begins is not told: only that is denied, not to read."""
+    """The offset is out of range, and the look-up of the log's start is denied; reading is permitted."""
     with kafwire.Consumer(**case.made, assign=[case.where], start="earliest", auto_offset_reset="earliest") as consumer:
         consumer.seek(case.where, 1000)
         case.deny(Operation.DESCRIBE)
@@ -561,7 +561,7 @@ def test_records_to_other_topics_go_on_and_to_the_denied_one_when_it_is_permitte
 
 
 def test_a_producer_that_waits_for_each_record_meets_the_denial_once(case: Case) -> None:
-    """It sends past the engine by then."""
+    """The producer sends past the engine by then."""
     with kafwire.Producer(**case.made, linger_ms=0) as producer:
         for count in range(1, 6):
             assert producer.send(case.name, b"x").result(timeout=30).offset == count
@@ -636,7 +636,7 @@ def test_a_denied_topic_does_not_wait_for_one_that_may_still_be_made(case: Case)
     assert error.resource_name == case.name
 
 
-def test_a_topic_is_made_by_who_may_not_describe_it(case: Case) -> None:
+def test_a_topic_is_created_without_permission_to_describe_it(case: Case) -> None:
     """Create does not imply Describe: the topic is there, although it cannot be waited for."""
     name = f"{case.name}-new"
     allow(case.cluster, "bob", Operation.CREATE, Resource.TOPIC, name)

@@ -1,7 +1,7 @@
-"""Answers that are wrong, broken, late or lost: a scan and a client end with what they were asked for, or say why not.
+"""Responses that are wrong, broken, late or lost: a scan and a client return the right result, or an error.
 
-What a connection said wrongly is never believed; what was lost is asked for again; damaged records are an error with
-their topic, partition and offset, after the records before them.
+A wrong response is never believed; a lost one is requested again; damaged records are an error with their topic,
+partition and offset, after the records before them.
 """
 
 import struct
@@ -74,13 +74,13 @@ def read(broker: ScriptedBroker, **options: Any) -> list[bytes | None]:
     ],
 )
 @pytest.mark.parametrize("api", ["ApiVersions", "Metadata", "ListOffsets", "Fetch"])
-def test_a_scan_goes_on_after_an_answer_that_another_try_mends(broker: ScriptedBroker, api: str, step: Step) -> None:
+def test_a_scan_goes_on_after_a_response_that_another_try_mends(broker: ScriptedBroker, api: str, step: Step) -> None:
     broker.script(api, step, scripted.behave, step)
     with within(15):
         assert read(broker) == values()
 
 
-def test_a_fetch_that_nobody_answers_is_given_up_and_made_again(broker: ScriptedBroker) -> None:
+def test_a_fetch_without_a_response_is_given_up_and_sent_again(broker: ScriptedBroker) -> None:
     broker.script("Fetch", scripted.behave, scripted.no_answer)
     with within(15, at_least=0.3):
         assert read(broker, request_timeout_ms=200, fetch_max_wait_ms=100) == values()
@@ -172,7 +172,7 @@ def test_damaged_records_are_named_after_those_before_them(
     assert found == 2 * PER_BATCH
 
 
-def test_damaged_records_in_the_middle_of_an_answer(broker: ScriptedBroker) -> None:
+def test_damaged_records_in_the_middle_of_a_response(broker: ScriptedBroker) -> None:
     size = len(broker.logs["t", 0][0].data)
     broker.script("Fetch", scripted.flipped(3 * size + RECORDS + 5))
     scan = kafwire.scan(broker.bootstrap, "t")
@@ -254,7 +254,7 @@ def test_half_a_batch_and_no_more_is_not_waited_for(broker: ScriptedBroker) -> N
     [scripted.truncated(1), scripted.truncated(9), scripted.too_long(b"\0"), scripted.garbage(b"\xff" * 30)],
     ids=["1 byte short", "9 bytes short", "too long", "garbage"],
 )
-def test_an_answer_that_cannot_be_read_is_named(broker: ScriptedBroker, api: str, step: Step) -> None:
+def test_a_response_that_cannot_be_read_is_named(broker: ScriptedBroker, api: str, step: Step) -> None:
     if api == "Fetch":
         broker.always(api, step)  # one alone is asked for again
     else:
@@ -266,7 +266,7 @@ def test_an_answer_that_cannot_be_read_is_named(broker: ScriptedBroker, api: str
     assert caught.value.offset is not None
 
 
-def test_one_answer_that_cannot_be_read_is_asked_for_again(broker: ScriptedBroker) -> None:
+def test_one_response_that_cannot_be_read_is_requested_again(broker: ScriptedBroker) -> None:
     whole = read(broker)
     broker.script("Fetch", scripted.behave, scripted.truncated(1), scripted.garbage(b"\xff" * 30))
     before = broker.connections
@@ -285,7 +285,7 @@ def test_a_greeting_that_cannot_be_read_is_named(broker: ScriptedBroker, step: S
         kafwire.scan(broker.bootstrap, "t", default_api_timeout_ms=500)
 
 
-def test_after_an_answer_that_cannot_be_read_the_client_goes_on(broker: ScriptedBroker) -> None:
+def test_after_a_response_that_cannot_be_read_the_client_goes_on(broker: ScriptedBroker) -> None:
     with kafwire.Client(broker.bootstrap) as client:
         assert client.metadata().cluster_id == "scripted"
         before = broker.connections
@@ -297,7 +297,7 @@ def test_after_an_answer_that_cannot_be_read_the_client_goes_on(broker: Scripted
         assert broker.connections > before, "the connection that said it is used no more"
 
 
-def test_offsets_that_do_not_exist_are_told_with_those_that_do(broker: ScriptedBroker) -> None:
+def test_offsets_that_do_not_exist_are_named_with_those_that_do(broker: ScriptedBroker) -> None:
     where = kafwire.TopicPartition("t", 0)
     broker.log_starts["t", 0] = 10
     for start in (9, 61):
@@ -335,7 +335,7 @@ def test_a_topic_deleted_while_it_is_read_is_named(broker: ScriptedBroker) -> No
 
 
 def test_an_error_that_kafwire_does_not_know_is_still_an_error(broker: ScriptedBroker) -> None:
-    """It may pass: it is tried again, and told when `default_api_timeout_ms` is over."""
+    """The error may pass: the scan retries, and raises it when `default_api_timeout_ms` is over."""
     whole = read(broker)
     broker.script("Fetch", scripted.behave, scripted.error(31_000))
     with within(10):
@@ -362,7 +362,7 @@ def test_an_older_broker_is_spoken_to_in_its_own_versions(broker: ScriptedBroker
     assert {request.version for request in broker.seen("ApiVersions")} == {5, 2}
 
 
-def test_the_error_of_a_stream_reaches_who_reads_it_as_a_whole(broker: ScriptedBroker) -> None:
+def test_the_error_of_a_stream_reaches_pyarrow_as_a_whole(broker: ScriptedBroker) -> None:
     """pyarrow releases the stream while it raises the error that the stream gave it."""
     broker.script("Fetch", *[scripted.behave] * 3, scripted.flipped(-1))
     with within(10), pytest.raises(OSError, match="t-0.*30"):

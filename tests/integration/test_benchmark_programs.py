@@ -56,7 +56,7 @@ def test_the_floor_and_librdkafka_read_what_the_floor_wrote(
     assert max(sizes) - min(sizes) <= 1
 
     expected = (RECORDS, RECORDS * 100, sum(value[-1] for value in values))
-    # A broker fills an answer up to max_bytes: the small one needs all turns of the rotation.
+    # A broker fills a response up to max_bytes: the small one needs all turns of the rotation.
     readers = [[str(floor), "consume", "decode=1", f"max_bytes={most}"] for most in (4000, 8 << 20)]
     options = [f"{name}={value}" for name, value in CONSUMERS["defaults"].items()]
     for command in (*readers, [str(build_rdkafka(folder)), "consume", *options]):
@@ -150,7 +150,7 @@ def test_waits_are_those_of_records_that_are_in_the_log(
         ("confluent", "pressure", {"conf.queue.buffering.max.messages": 1000}),
     ],
 )
-def test_what_is_taken_beside_a_broker_that_stands_still_is_delivered_later(
+def test_records_accepted_beside_a_broker_that_stands_still_are_delivered_later(
     cluster: KafkaCluster, topic_name: str, folder: Path, program: str, task: str, options: dict[str, object]
 ) -> None:
     topics = Topics(cluster.bootstrap, build_floor(folder))
@@ -224,7 +224,7 @@ def replayed(folder: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Rep
     ("program", "tls"),
     [(program, tls) for program in ("floor", "rdkafka", "confluent", "kafwire_consumer") for tls in (False, True)],
 )
-def test_readers_read_what_is_replayed(
+def test_readers_read_the_replayed_records(
     replayed: tuple[Replayed, Certificates, int], folder: Path, program: str, tls: bool
 ) -> None:
     server, certificates, partitions = replayed
@@ -259,7 +259,7 @@ def test_the_floor_verifies_the_server(replayed: tuple[Replayed, Certificates, i
     assert "certificate verify failed" in answer.stderr
 
 
-def test_what_is_sent_is_acknowledged_and_forgotten(replayed: tuple[Replayed, Certificates, int], folder: Path) -> None:
+def test_sent_records_are_acknowledged_and_dropped(replayed: tuple[Replayed, Certificates, int], folder: Path) -> None:
     server, certificates, _ = replayed
     shape = [f"payload={write_pool(folder, 100)}", "value_bytes=100", "batch_bytes=5000", "codec=none"]
     where = [f"bootstrap={server.tls}", f"ca={certificates.ca_pem}", f"topic={TOPIC_NAME}", f"records={RECORDS}"]

@@ -10,7 +10,7 @@ import pytest
 from kafwire.testing import EmbeddedKafka, KafkaCluster
 from tests.support.admin_script import by_confluent, by_java, by_kafwire, normalised
 
-# What `KafkaCluster` starts its nodes with.
+# The configs with which `KafkaCluster` starts its nodes.
 CONFIGS = {"log.retention.ms": -1, "log.retention.bytes": -1, "auto.create.topics.enable": False}
 
 

@@ -127,7 +127,7 @@ def readers(java: JavaClient) -> dict[str, Reader]:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("writer", ["kafwire", "kafwire batch", "confluent", "aiokafka", "java"])
-def test_everybody_reads_what_everybody_wrote(
+def test_each_client_reads_the_records_of_each_other(
     kafka: EmbeddedKafka, java: JavaClient, topic: str, writer: str, codec: str
 ) -> None:
     records = sample(200, PARTITIONS, seeds.of_test())

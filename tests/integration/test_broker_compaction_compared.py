@@ -41,7 +41,7 @@ def has_offsets(now: Callable[[], Left], offsets: list[int]) -> bool:
     return [offset for offset, _, _ in now()] == offsets
 
 
-# A cleaner that comes between two writes cleans less: what is left in the end is the same with any ratio.
+# A cleaner that comes between two writes cleans less: the records left in the end are the same with any ratio.
 ANY_RATIO = {"min.cleanable.dirty.ratio": "0.01"}
 CASES: dict[str, tuple[dict[str, str], Written, list[int]]] = {
     "closed segments alone": (

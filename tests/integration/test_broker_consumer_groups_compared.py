@@ -1,4 +1,4 @@
-"""The embedded broker and a real one answer the same random walks of a consumer group's members alike, line by line.
+"""The embedded broker and a real one respond alike to random walks of a consumer group's members, line by line.
 
 The embedded broker's topics have the ids of the real one's: Kafka's assignors follow them where nothing else decides.
 """
@@ -68,7 +68,7 @@ def embedded(topics: dict[str, uuid.UUID]) -> Iterator[EmbeddedKafka]:
 
 @pytest.mark.parametrize("is_mixed", [False, True])
 @pytest.mark.parametrize("seed", seeds.sampled(range(24), 1, 2, 3, 5))
-def test_walks_are_answered_alike(
+def test_responses_to_walks_are_alike(
     cluster: KafkaCluster, topics: dict[str, uuid.UUID], embedded: EmbeddedKafka, seed: int, *, is_mixed: bool
 ) -> None:
     places = cluster.bootstrap, embedded.bootstrap
@@ -80,13 +80,13 @@ def test_walks_are_answered_alike(
 
 
 @pytest.mark.long  # patterns are looked at every ten seconds
-def test_topics_that_appear_grow_and_go_are_told_alike(cluster: KafkaCluster, embedded: EmbeddedKafka) -> None:
+def test_topics_that_appear_grow_and_go_are_reported_alike(cluster: KafkaCluster, embedded: EmbeddedKafka) -> None:
     real, own = (Story(where).play() for where in (cluster.bootstrap, embedded.bootstrap))
     assert real == own
 
 
 class Story:
-    """What a member is told while its topics change. It goes on when it has what it is to have."""
+    """The assignments that a member gets while its topics change. It goes on when it has what it is to have."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap

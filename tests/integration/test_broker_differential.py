@@ -1,6 +1,6 @@
-"""The embedded broker and a real one give the same answers to the same generated requests, field by field.
+"""The embedded broker and a real one give the same responses to the same generated requests, field by field.
 
-What differs by right is in `LISTED`, each with the reason. One that is listed and not there any more fails too.
+Differences by right are in `LISTED`, each with the reason. One that is listed and not there any more fails too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROUNDS, MORE_ROUNDS = 8, 100  # requests of each version of an API: every day, a
 ELR = (
     "eligible.leader.replicas.version is 1 in a new cluster, whose controller sets min.insync.replicas for the cluster"
 )
-FEATURES = "what a broker without replication and a quorum of its own does not have"
+FEATURES = "a broker without replication and a quorum of its own lacks it"
 LISTED = {
     ("ApiVersions", "api_keys[]"): "NOT_SERVED in test_broker_newest.py",
     ("ApiVersions", "finalized_features_epoch"): "a real one is the controller's last offset when they were read",
@@ -30,7 +30,7 @@ LISTED = {
     ("CreateTopics", "topics[].configs[].config_source"): ELR,
     ("DescribeConfigs", "results[].configs[].config_source"): ELR,
     ("DescribeConfigs", "results[].configs[].synonyms[]"): ELR,
-    ("ShareFetch", "responses[]"): "a real broker answers before it has loaded a share partition",
+    ("ShareFetch", "responses[]"): "a real broker responds before it has loaded a share partition",
     ("ShareFetch", "responses[].partitions[]"): "the same",
 }
 # Those of the above that a run may be without: they depend on what a real broker has loaded by then.
@@ -52,7 +52,7 @@ def sides() -> Iterator[tuple[Side, Side]]:
 
 @pytest.fixture(scope="module")
 def found(request: pytest.FixtureRequest, sides: tuple[Side, Side]) -> dict[tuple[str, str], list[str]]:
-    """What differs, and by which requests. All are sent in one order: some change what later ones see."""
+    """The differences, and their requests. All are sent in one order: some change what later ones see."""
     differing = defaultdict(list)
     for seed in range(MORE_ROUNDS if seeds.is_long(request.config) else ROUNDS):
         for api, version in apis():
@@ -63,7 +63,7 @@ def found(request: pytest.FixtureRequest, sides: tuple[Side, Side]) -> dict[tupl
 
 
 @pytest.mark.timeout(600)
-def test_answers_are_those_of_kafka(found: dict[tuple[str, str], list[str]]) -> None:
+def test_responses_are_those_of_kafka(found: dict[tuple[str, str], list[str]]) -> None:
     unlisted = {key: said for key, said in found.items() if key not in LISTED}
     assert not unlisted, "\n".join(f"{len(said)} times, first: {said[0][:2000]}" for said in unlisted.values())
 

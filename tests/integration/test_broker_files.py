@@ -1,4 +1,4 @@
-"""Logs on disk beside Kafka's own: each reads what the other has written; and what is left after kills."""
+"""Logs on disk beside Kafka's own: each reads the other's; and the logs that are left after kills."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_dump_tool_of_kafka_reads_segments_and_indexes(tmp_path: Path) -> No
 
 
 class Writer:
-    """Writes until it is told to end; what was acknowledged, by offset."""
+    """Writes until `stop`; the acknowledged values, by offset."""
 
     def __init__(self, servers: str) -> None:
         self._servers = servers

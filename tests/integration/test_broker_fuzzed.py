@@ -42,7 +42,7 @@ def asked(message: object, version: int) -> bytes:
 
 
 def is_well(kafka: EmbeddedKafka) -> bool:
-    """Whether others are served meanwhile."""
+    """True if others are served meanwhile."""
     with kafwire.Client(kafka.bootstrap, request_timeout_ms=5000) as client:
         answer = client.call(protocol.MetadataRequest(topics=None), version=9)
     return "flights" in [topic.name for topic in answer.topics] and not kafka.problems
@@ -118,7 +118,7 @@ def test_announced_frames_that_never_come_take_little_memory(kafka: EmbeddedKafk
         assert resident() - before < 200 * MEGABYTE
 
 
-def test_a_client_that_has_sent_all_still_gets_its_answer(kafka: EmbeddedKafka) -> None:
+def test_a_client_that_has_sent_all_still_gets_its_response(kafka: EmbeddedKafka) -> None:
     with socket.create_connection(address(kafka)) as connection:
         connection.sendall(asked(protocol.MetadataRequest(topics=None), 9)[:7])
         connection.shutdown(socket.SHUT_WR)  # half open, in the middle of a request
@@ -126,7 +126,7 @@ def test_a_client_that_has_sent_all_still_gets_its_answer(kafka: EmbeddedKafka) 
     assert is_well(kafka)
 
 
-def test_a_slow_reader_holds_up_nobody_and_takes_no_memory(kafka: EmbeddedKafka) -> None:
+def test_a_slow_reader_delays_no_other_client_and_takes_no_memory(kafka: EmbeddedKafka) -> None:
     kafka.append("flights", [bytes(MEGABYTE // 2)] * 40)
     fetch = protocol.FetchRequest(
         max_wait_ms=0,
@@ -149,7 +149,7 @@ def test_a_slow_reader_holds_up_nobody_and_takes_no_memory(kafka: EmbeddedKafka)
         connection.settimeout(0.2)
         with contextlib.suppress(TimeoutError):
             for _ in range(200):
-                connection.sendall(asked(fetch, 11))  # nothing is read of the answers, of 20 MB each
+                connection.sendall(asked(fetch, 11))  # nothing is read of the responses, of 20 MB each
         began = time.monotonic()
         assert is_well(kafka)
         assert time.monotonic() - began < 5

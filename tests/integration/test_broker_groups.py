@@ -25,7 +25,7 @@ from tests.support.group_stage import GROUP, PARTITIONS, GroupStage
 
 OFTEN = {"group.consumer.heartbeat.interval.ms": "300", "group.consumer.assignment.interval.ms": "0"}
 NOBODY = GroupState.EMPTY, 0, 0
-REST_S = 0.5  # longer than what is between two heartbeats
+REST_S = 0.5  # longer than the pause between two heartbeats
 PAIRS = [*itertools.combinations_with_replacement(["confluent", "aiokafka", "java"], 2), ("java", "confluent")]
 
 
@@ -88,7 +88,7 @@ class Stage(GroupStage):
         return self.kafka.ask(look)
 
     def committed(self) -> dict[int, int]:
-        """What the group has committed, by partition."""
+        """The offsets that the group has committed, by partition."""
 
         def look(state: ClusterState) -> dict[int, int]:
             store: OffsetStore = state.part(OffsetStore)
@@ -193,7 +193,7 @@ def test_a_group_changes_its_protocol_member_by_member_and_back(stage: Stage, on
         stage.write()
         stage.all_is_read()
         members.append(stage.join(kind, **how))
-        stage.shared(*members)  # who is behind when a group becomes a classic one loses its partitions
+        stage.shared(*members)  # a member that is behind when a group becomes a classic one loses its partitions
         members.pop(0).close()
         stage.shared(*members)
     assert stage.kind() == "classic"
@@ -244,7 +244,7 @@ def test_static_members_restart_without_a_rebalance(stage: Stage, one: str, othe
 
 
 @pytest.mark.parametrize("kind", ["confluent", "java", "kafwire"])  # aiokafka's heartbeats do not say its instance id
-def test_who_comes_with_an_instance_id_that_is_taken_fences_the_other(stage: Stage, kind: str) -> None:
+def test_a_member_with_an_instance_id_in_use_fences_the_other(stage: Stage, kind: str) -> None:
     first = stage.join(kind, group_instance_id="a")
     stage.shared(first)
     second = stage.join("confluent", group_instance_id="a")
@@ -255,7 +255,7 @@ def test_who_comes_with_an_instance_id_that_is_taken_fences_the_other(stage: Sta
     stage.wait("all is read", lambda: len(second.look()[1]) == 10 * PARTITIONS)
 
 
-def test_the_coordinator_moves_and_nobody_minds(stage: Stage) -> None:
+def test_the_coordinator_moves_and_no_member_fails(stage: Stage) -> None:
     members = [stage.join(kind) for kind in ("confluent", "aiokafka", "java", "kafwire")]
     stage.shared(*members)
     for _ in range(3):

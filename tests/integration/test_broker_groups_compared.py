@@ -1,4 +1,4 @@
-"""The embedded broker and a real one answer the same random walks of a classic group's members alike, line by line."""
+"""The embedded broker and a real one respond alike to random walks of a classic group's members, line by line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.real_topics import create
 
 STEPS = 50
 TOPIC = f"walked-{uuid.uuid4().hex[:8]}"
-PATIENCE_MS = (25.0, 150.0, 600.0)  # a busy machine may answer late: what differs is played again, with more of it
+PATIENCE_MS = (25.0, 150.0, 600.0)  # a busy machine may respond late: a walk that differs is repeated
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +35,12 @@ def real(cluster: KafkaCluster) -> str:
         request = protocol.FindCoordinatorRequest(coordinator_keys=["walk"], key_type=0)
         waiting.until(lambda: not client.call(request, version=4).coordinators[0].error_code, "groups are coordinated")
     create(cluster, TOPIC, 1)
-    Walk(cluster.bootstrap, TOPIC, 0).play(STEPS)  # its first answers come late
+    Walk(cluster.bootstrap, TOPIC, 0).play(STEPS)  # its first responses come late
     return cluster.bootstrap
 
 
 def difference(real: list[str], own: list[str]) -> int | None:
-    """The first line that is not the same. Nothing says who leads when a leader has left: then there is no more."""
+    """The first line that is not the same; none where only the choice of another leader differs, which is arbitrary."""
     for number, lines in enumerate(zip(real, own, strict=False)):
         if lines[0] != lines[1]:
             leaders = [re.search(r"led by (\S+)", line) for line in lines]
@@ -51,7 +51,7 @@ def difference(real: list[str], own: list[str]) -> int | None:
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", seeds.sampled(range(16), 1, 2, 3, 5))
-def test_walks_are_answered_alike(real: str, embedded: EmbeddedKafka, seed: int) -> None:
+def test_responses_to_walks_are_alike(real: str, embedded: EmbeddedKafka, seed: int) -> None:
     for settle_ms in PATIENCE_MS:
         said = [Walk(where, TOPIC, seed, settle_ms=settle_ms).play(STEPS) for where in (real, embedded.bootstrap)]
         if difference(*said) is None:

@@ -25,7 +25,7 @@ TOPIC = "flights"
 
 
 class Client(Protocol):
-    """What each of the clients does; `read` as a member of a group, if it can be one, that commits."""
+    """The calls of each of the clients; `read` as a member of a group, if it can be one, that commits."""
 
     has_groups: bool
 
@@ -213,7 +213,7 @@ def test_writers_survive(kafka: EmbeddedKafka, client: Client, fault: Callable[[
     assert stored(kafka) == [b"EWR-IAH", b"JFK-MIA"]
 
 
-def test_writers_hear_of_what_is_not_possible(kafka: EmbeddedKafka, client: Client) -> None:
+def test_writers_get_the_error_of_a_refused_record(kafka: EmbeddedKafka, client: Client) -> None:
     fault = kafka.fail_next("Produce", "INVALID_RECORD")
     assert client.write(kafka.bootstrap, [b"EWR-IAH", b"JFK-MIA"]) == [b"EWR-IAH"]
     assert fault.times == 1
@@ -309,7 +309,7 @@ def test_leaders_and_coordinators_move(two: EmbeddedKafka, client: Client) -> No
 # --- holding, the log of requests
 
 
-def test_what_is_held_is_done_later(kafka: EmbeddedKafka) -> None:
+def test_a_held_request_is_done_later(kafka: EmbeddedKafka) -> None:
     with kafwire.Producer(kafka.bootstrap, client_id="app") as producer:
         with kafka.hold("Produce", client_id="app") as fault:
             delivery = producer.send(TOPIC, b"EWR-IAH")
@@ -338,7 +338,7 @@ def test_requests_are_waited_for(kafka: EmbeddedKafka) -> None:
         kafka.wait_for_fault(fault, timeout=0.05)
 
 
-def test_topics_and_what_is_in_them(kafka: EmbeddedKafka) -> None:
+def test_topics_and_their_records(kafka: EmbeddedKafka) -> None:
     kafka.create_topic("trains", partitions=2, cleanup_policy="compact")
     for wrong in ({"cleanup_policy": "x"}, {"no_such_option": 1}):
         with pytest.raises(ValueError, match=r"cleanup.policy|no.such.option"):

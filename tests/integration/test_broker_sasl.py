@@ -1,4 +1,4 @@
-"""What brokers say to who authenticates, and of users and ACLs: the embedded one the same as a real one."""
+"""Responses of brokers to authentication, and about users and ACLs: the embedded one the same as a real one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def either(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 class Raw:
-    """A connection to the listener whose sessions end; what it is answered."""
+    """A connection to the listener whose sessions end; its responses."""
 
     def __init__(self, kafka: Cluster) -> None:
         self.socket = socket.create_connection(address(kafka, "SASL_PLAINTEXT"), timeout=10)
@@ -171,7 +171,7 @@ def test_again_and_again_within_a_second(raw: Raw) -> None:
     assert raw.choose("PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
-def test_a_session_that_has_ended_and_one_that_begins_anew(either: Cluster) -> None:
+def test_a_session_that_has_ended_and_one_that_is_renewed(either: Cluster) -> None:
     ended, renewed = Raw(either), Raw(either)
     with ended.socket, renewed.socket:
         ended.log_in()

@@ -1,4 +1,4 @@
-"""Clients of the embedded broker's secured listeners: each comes in by each, and those who may not do not."""
+"""Clients of the embedded broker's secured listeners: each comes in by each, and those without permission do not."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def user_of(mechanism: str | None) -> str | None:
 
 
 def is_refused(made: Mapping[str, Any], expected: int) -> bool:
-    """Whether librdkafka reports this error."""
+    """True if librdkafka reports this error."""
     said: list[KafkaError] = []
     settings: dict[str, Any] = {**made, "error_cb": said.append}
     client = AdminClient(settings)
@@ -120,7 +120,7 @@ def test_java_writes_and_reads(
 def test_any_password_is_taken_as_it_is(
     secured: EmbeddedKafka, java_client: JavaClient, topic_name: str, user: str, mechanism: str
 ) -> None:
-    """By who has not written Kafka's normalization of passwords anew: librdkafka and Java."""
+    """The clients have password normalizations that kafwire did not write: librdkafka's and Java's."""
     secured.create_topic(topic_name)
     made = java(secured, user, mechanism, "SASL_PLAINTEXT")
     with pytest.raises(RuntimeError, match="TopicAuthorization"):  # it is in, and may do nothing
@@ -152,7 +152,7 @@ def test_the_whole_name_of_a_certificate_is_the_principal_where_no_rule_says_els
     assert principal == "User:CN=client,O=kafwire test cluster"
 
 
-# --- who is refused
+# --- refused clients
 
 
 @pytest.mark.parametrize(("listener", "mechanism"), LOGINS)
@@ -203,7 +203,7 @@ class Sessions:
             self.writers.add(seen.connection)
 
     def are_renewed(self) -> bool:
-        """Whether one that writes has authenticated twice again."""
+        """True if one that writes has authenticated twice again."""
         return any(self._times[each] >= 3 for each in list(self.writers))
 
 

@@ -65,7 +65,7 @@ def test_each_record_is_read_once(kafka: EmbeddedKafka, java: JavaShareMembers, 
     member.close()
 
 
-def test_what_is_given_back_comes_again_and_what_is_refused_does_not(
+def test_released_records_come_again_and_rejected_ones_do_not(
     kafka: EmbeddedKafka, java: JavaShareMembers, topic: str
 ) -> None:
     write(kafka, topic, 6)

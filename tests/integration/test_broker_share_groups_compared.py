@@ -1,4 +1,4 @@
-"""The embedded broker and a real one answer the same random walks of share groups alike, line by line.
+"""The embedded broker and a real one respond alike to the same random walks of share groups, line by line.
 
 The embedded broker's topics have the ids of the real one's: Kafka's assignor follows them where nothing else decides.
 """
@@ -83,14 +83,14 @@ def compare(places: Sequence[str], play: Callable[[str], list[str]]) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds.sampled(range(24), 2, 7, 12))
-def test_members_are_answered_alike(
+def test_responses_to_members_are_alike(
     cluster: KafkaCluster, topics: dict[str, uuid.UUID], embedded: EmbeddedKafka, seed: int
 ) -> None:
     compare((cluster.bootstrap, embedded.bootstrap), lambda where: MembersWalk(where, topics, seed).play(STEPS))
 
 
 @pytest.mark.parametrize("seed", seeds.sampled(range(24), 3, 17, 21))
-def test_readers_are_answered_alike(cluster: KafkaCluster, embedded: EmbeddedKafka, seed: int) -> None:
+def test_responses_to_readers_are_alike(cluster: KafkaCluster, embedded: EmbeddedKafka, seed: int) -> None:
     compare((cluster.bootstrap, embedded.bootstrap), lambda where: ReadingWalk(where, seed).play(STEPS))
 
 

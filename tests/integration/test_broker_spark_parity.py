@@ -39,7 +39,7 @@ STRICTER = {
     "unknown option": "unknown option 'nonsense'",
     "limit of 0": "option maxOffsetsPerTrigger='0'",
 }
-# What kafwire says of an event with failOnDataLoss=true; Spark's own source fails too.
+# kafwire's error for an event with failOnDataLoss=true; Spark's own source fails too.
 LOSSES = {
     "partition added, not from 0": "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO",
     "records deleted": "KAFKA_DATA_LOSS",

@@ -1,4 +1,4 @@
-"""The embedded broker's TLS on the wire: records, handshakes that hang, what is no TLS, slow readers."""
+"""The embedded broker's TLS on the wire: records, handshakes that hang, bytes that are no TLS, slow readers."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_versions_of_tls(version: ssl.TLSVersion, taken: bool) -> None:
 # --- TLS on the wire
 
 
-def test_requests_that_came_in_one_record_are_all_answered(secured: EmbeddedKafka) -> None:
-    """More than are read ahead: what is left is inside of TLS, and no selector tells of it."""
+def test_requests_that_came_in_one_record_all_get_responses(secured: EmbeddedKafka) -> None:
+    """More than are read ahead: the rest is inside of TLS, and no selector reports it."""
     asked = b"".join(frame(protocol.ApiVersionsRequest(), 0, number) for number in range(50))
     with encrypted(secured) as connection:
         connection.sendall(asked)
@@ -55,7 +55,7 @@ def test_requests_that_came_in_one_record_are_all_answered(secured: EmbeddedKafk
                 assert struct.unpack_from(">i", answer) == (number,)
 
 
-def test_requests_in_one_record_after_one_that_waits_are_answered(secured: EmbeddedKafka, topic_name: str) -> None:
+def test_requests_in_one_record_after_one_that_waits_get_responses(secured: EmbeddedKafka, topic_name: str) -> None:
     secured.create_topic(topic_name)
     request = protocol.FetchRequest
     topic = request.FetchTopic(
@@ -76,7 +76,7 @@ def test_requests_in_one_record_after_one_that_waits_are_answered(secured: Embed
     assert numbers == list(range(1, 12))
 
 
-def test_a_client_that_hangs_in_its_handshake_is_let_go_and_hinders_nobody() -> None:
+def test_a_client_that_hangs_in_its_handshake_is_closed_and_hinders_no_other() -> None:
     with EmbeddedKafka(security=Security("SSL")) as kafka:
         kafka.ask(lambda _: setattr(kafka._server, "handshake_ms", 1_500))
         hanging = [socket.create_connection(address(kafka, "SSL"), timeout=10) for _ in range(20)]
@@ -97,7 +97,7 @@ def test_a_client_that_hangs_in_its_handshake_is_let_go_and_hinders_nobody() -> 
 @pytest.mark.parametrize(
     "data", [b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff" * 99]
 )
-def test_what_is_no_tls_ends_its_connection_alone(secured: EmbeddedKafka, data: bytes) -> None:
+def test_bytes_that_are_no_tls_end_their_connection_alone(secured: EmbeddedKafka, data: bytes) -> None:
     with encrypted(secured) as other, socket.create_connection(address(secured, "SSL"), timeout=10) as raw:
         raw.sendall(data)
         while True:
@@ -109,7 +109,7 @@ def test_what_is_no_tls_ends_its_connection_alone(secured: EmbeddedKafka, data: 
         assert exchange(other, protocol.ApiVersionsRequest(), 0).api_keys
 
 
-def test_large_answers_go_through_tls_to_a_slow_reader(secured: EmbeddedKafka, topic_name: str) -> None:
+def test_large_responses_go_through_tls_to_a_slow_reader(secured: EmbeddedKafka, topic_name: str) -> None:
     secured.create_topic(topic_name, max_message_bytes=1 << 26)
     values = [bytes([number]) * (1 << 20) for number in range(24)]
     secured.append(topic_name, values)

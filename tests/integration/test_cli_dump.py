@@ -35,7 +35,7 @@ RECORDS = 200  # of each codec
 class Recorder:
     """Listens on a port, passes connections on to a broker, and writes both directions of each to files.
 
-    Answers name the address that the broker advertises: it has to be the recorder's.
+    Responses name the address that the broker advertises: it has to be the recorder's.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -131,7 +131,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recorde
 
 
 def work(bootstrap: str) -> None:
-    """Have librdkafka and kafwire do what clients do."""
+    """Run the usual calls of clients with librdkafka and kafwire."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(name, 3) for name in TOPICS]).values():
         future.result(30)
@@ -232,7 +232,7 @@ LINE = re.compile(
 
 
 def java_dump(files: list[Path]) -> dict[str, list[dict[str, Any]]]:
-    """What Kafka's own tool says of the batches of each file."""
+    """The lines of Kafka's own tool about the batches of each file."""
     command = [
         java(),
         "-cp",

@@ -15,7 +15,7 @@ from kafwire.testing import EmbeddedKafka
 from tests.support.complaints import complaints
 from tests.support.deadlines import ended, until
 
-# What is committed is committed when partitions go, or at the end, however slow the machine is.
+# Commits happen when partitions go, or at the end, however slow the machine is.
 RARELY = ["-X", "auto.commit.interval.ms=600000"]
 COMMAND = [sys.executable, "-m", "kafwire", "consume", "-G", "g", "-f", r"%p:%o\n", *RARELY]
 CONFIGS = {
@@ -37,7 +37,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 
 def fill(kafka: EmbeddedKafka, count: int) -> Counter[bytes]:
-    """So many records more in each partition; the lines that all records of the topic make."""
+    """Append `count` records to each partition; return the lines of all records of the topic."""
     for partition in range(PARTITIONS):
         kafka.append("t", [b"x"] * count, partition=partition)
     return Counter(f"{record.partition}:{record.offset}".encode() for record in kafka.records("t"))
@@ -64,7 +64,7 @@ def take(process: subprocess.Popen[bytes], count: int) -> list[bytes]:
 
 
 def end(process: subprocess.Popen[bytes], number: int = signal.SIGINT) -> list[bytes]:
-    """Tell it to end; the lines that it had written and nobody had read."""
+    """Send it the signal; returns the lines that it had written and no reader had read."""
     process.send_signal(number)
     out, errors = process.communicate(timeout=30)
     assert (process.returncode, complaints(errors)) == (128 + number, b"")

@@ -160,7 +160,7 @@ def test_topics(topic: Topic) -> None:
     assert missing.stderr == b"kafwire topics: there is no topic 'no-such-topic'\n"
 
 
-def test_what_is_not_there(topic: Topic) -> None:
+def test_a_missing_topic_partition_or_offset(topic: Topic) -> None:
     ran = run(topic.bootstrap, "consume", "no-such-topic", "-e")
     assert ran.returncode == 1
     assert ran.stderr.startswith(b"kafwire: UNKNOWN_TOPIC_OR_PARTITION (3): ")

@@ -1,4 +1,4 @@
-"""`kafwire produce` against a scripted broker: what is sent, what is said of what was not, and how it ends."""
+"""`kafwire produce` against a scripted broker: the records it sends, its messages about the others, and how it ends."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def stored(broker: ScriptedBroker, topic: str = "t", partition: int = 0) -> list
     return [(r.key, r.value, list(r.headers)) for batch in records.decode_batches(data) for r in batch]
 
 
-# -- what is sent
+# -- the records that are sent
 
 Run = Callable[..., Result]
 
@@ -95,7 +95,7 @@ def test_keys_and_headers(run: Run, broker: ScriptedBroker) -> None:
 def test_many_lines(
     run: Run, broker: ScriptedBroker, arguments: list[str], monkeypatch: pytest.MonkeyPatch, *, with_arrow: bool
 ) -> None:
-    """As a table or one by one: the same records, of which each has its place."""
+    """Records sent as a table or one by one are the same, each at its place."""
     if not with_arrow:
         monkeypatch.setattr("kafwire.cli.produce.TABLE_BYTES", 1 << 40)
     lines = [b"" if n % 7 == 0 else b"%d" % n * (n % 20) for n in range(30_000)]
@@ -130,7 +130,7 @@ def test_compression(run: Run, broker: ScriptedBroker, codec: str) -> None:
 def test_acks_and_options(run: Run, broker: ScriptedBroker) -> None:
     assert run("-t", "t", "--acks", "1", "-X", "client.id=me", data=b"a").exit_code == 0
     assert run("-t", "t", "--acks", "0", data=b"b").exit_code == 0
-    broker.wait_for(lambda: len(broker.logs["t", 0]) == 2)  # with acks=0 nobody waits for the broker
+    broker.wait_for(lambda: len(broker.logs["t", 0]) == 2)  # with acks=0 no call waits for the broker
     assert [request.message.acks for request in broker.seen("Produce")] == [1, 0]
     assert broker.seen("InitProducerId") == []
 
@@ -146,7 +146,7 @@ def test_files(run: Run, broker: ScriptedBroker, tmp_path: Path) -> None:
     assert broker.values("t")[2:] == [b"one", b"two", b"three"]
 
 
-# -- what is said of what was not sent
+# -- messages about records that were not sent
 
 
 @pytest.mark.parametrize("how", ["stop", "continue"])
@@ -199,7 +199,7 @@ def test_after_a_refusal_nothing_more_is_read(run: Run, broker: ScriptedBroker) 
     assert 0 < len(broker.values("t")) < 59_000
 
 
-def test_many_errors_are_told_in_part(run: Run, broker: ScriptedBroker) -> None:
+def test_many_errors_are_printed_in_part(run: Run, broker: ScriptedBroker) -> None:
     result = run("-t", "t", "-E", "-X", "max.request.size=1100", data=b"\n".join([bytes(1200), b"fine"] * 20))
     lines = result.stderr.splitlines()
     assert len(lines) == 11
@@ -292,7 +292,7 @@ def test_an_interrupt_sends_what_was_read(broker: ScriptedBroker, number: signal
     assert broker.values("t") == [b"a", b"b", b"c"]
 
 
-def test_an_interrupt_says_what_is_not_known(broker: ScriptedBroker) -> None:
+def test_an_interrupt_counts_the_unknown_outcomes(broker: ScriptedBroker) -> None:
     broker.script("Produce", scripted.behave)
     broker.always("Produce", scripted.no_answer)
     with start(broker, "-X", "linger.ms=0") as process:
@@ -307,7 +307,7 @@ def test_an_interrupt_says_what_is_not_known(broker: ScriptedBroker) -> None:
 
 
 def test_a_refusal_ends_it_while_nothing_is_read(broker: ScriptedBroker) -> None:
-    """Whoever follows a log must not learn of it with the next line only."""
+    """A pipe that follows a log must not wait for its next line to report the error."""
     broker.script("Produce", scripted.error(ErrorCode.INVALID_RECORD))
     with start(broker) as process:
         write(process, b"a\n")

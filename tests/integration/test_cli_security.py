@@ -56,7 +56,7 @@ def test_each_command_with_a_file_of_options(
 
 
 def test_a_command_by_options_of_its_own(secured: KafkaCluster, tmp_path: Path) -> None:
-    """-X says what is secret to nobody, and goes before the file, which has the password."""
+    """-X has the settings that are no secret, and takes precedence over the file, which has the password."""
     given = secured.client_options("alice", "SCRAM-SHA-512")
     file = written(tmp_path, {"sasl.password": given.pop("sasl.password"), "security.protocol": "SSL"})
     servers = given.pop("bootstrap.servers")
@@ -106,7 +106,7 @@ def test_doctor_of_a_cluster_that_is_well(secured: KafkaCluster, tmp_path: Path)
     ],
     ids=["password", "certificate", "plaintext", "mechanism", "file"],
 )
-def test_doctor_says_what_is_wrong(
+def test_doctor_names_the_wrong_setting(
     secured: KafkaCluster, tmp_path: Path, change: dict[str, str], step: str, said: str
 ) -> None:
     options = secured.client_options("alice", "SCRAM-SHA-512") | change

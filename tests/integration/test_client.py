@@ -96,10 +96,10 @@ def test_any_request_to_any_broker_in_any_version(flavour: Flavour, bootstrap: s
         assert answer.cluster_id
         old = client.call(all_brokers([]), version=1)
         assert [each.node_id for each in old.brokers] == [node]
-        assert old.cluster_id is None, "version 1 does not tell"
+        assert old.cluster_id is None, "version 1 has no cluster id"
 
 
-# -- with a broker that does what it is told
+# -- with a scripted broker
 
 
 def test_options_in_kafkas_spelling(broker: ScriptedBroker) -> None:
@@ -111,7 +111,7 @@ def test_options_in_kafkas_spelling(broker: ScriptedBroker) -> None:
             kind(broker.bootstrap, client_idd="x")
 
 
-def test_wrong_arguments_are_named_before_anybody_is_asked(flavour: Flavour) -> None:
+def test_wrong_arguments_are_named_before_a_request_is_sent(flavour: Flavour) -> None:
     with flavour.client(closed_port()) as client, within(3):
         with pytest.raises(ConfigError, match="'nope' is not a request message"):
             client.call("nope")
@@ -138,7 +138,7 @@ def test_the_users_iterables_are_read_in_the_users_thread(flavour: Flavour, brok
     assert threads == {threading.current_thread()}
 
 
-def test_nobody_listens(flavour: Flavour) -> None:
+def test_no_server_listens(flavour: Flavour) -> None:
     address = closed_port()
     with (
         flavour.client(address, default_api_timeout_ms=400, reconnect_backoff_max_ms=100) as client,
@@ -167,7 +167,7 @@ def test_a_call_given_up_does_not_spoil_the_next(flavour: Flavour, broker: Scrip
     with flavour.client(broker.bootstrap) as client, within(10):
         with pytest.raises(KafkaTimeoutError, match="MetadataRequest did not succeed within 0.3 s"):
             client.call(all_brokers([]), timeout=0.3)
-        gate.set()  # its answer comes before that of the next, and is not taken for it
+        gate.set()  # its response comes before that of the next, and is not taken for it
         assert len(client.metadata(["t"]).topics) == 1
 
 
@@ -229,14 +229,14 @@ def test_a_call_that_is_cancelled_ends_and_the_client_goes_on(broker: ScriptedBr
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.2):
                     await client.metadata()
-            gate.set()  # the answer that nobody waits for any more comes first
+            gate.set()  # the response that no call waits for any more comes first
             assert sorted((await client.topic("t")).partitions) == [0, 1]
 
     with within(10):
         asyncio.run(main())
 
 
-def test_a_call_that_waits_while_the_client_is_closed_is_told(broker: ScriptedBroker) -> None:
+def test_a_call_that_waits_while_the_client_is_closed_fails(broker: ScriptedBroker) -> None:
     broker.always("Metadata", no_answer)
 
     async def main() -> None:

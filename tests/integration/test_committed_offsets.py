@@ -53,7 +53,7 @@ def test_another_client_sees_what_was_committed_and_the_reverse(bootstrap: str, 
     other.close()
 
 
-def test_what_does_not_exist_is_told_soon(bootstrap: str, topic: str) -> None:
+def test_a_missing_partition_is_an_error_soon(bootstrap: str, topic: str) -> None:
     with offsets_of(bootstrap, topic) as ours, within(10):
         with pytest.raises(BrokerError, match=f"UNKNOWN_TOPIC_OR_PARTITION.*{topic}-3"):
             ours.commit({(topic, 0): OffsetToCommit(1), (topic, 3): OffsetToCommit(1)})
@@ -62,7 +62,7 @@ def test_what_does_not_exist_is_told_soon(bootstrap: str, topic: str) -> None:
             ours.commit({(f"{topic}-never", 0): OffsetToCommit(1)})
 
 
-def test_a_text_that_is_too_long_is_told_with_its_partition(bootstrap: str, topic: str) -> None:
+def test_a_text_that_is_too_long_is_an_error_with_its_partition(bootstrap: str, topic: str) -> None:
     with offsets_of(bootstrap, topic) as ours:
         with pytest.raises(BrokerError, match=rf"OFFSET_METADATA_TOO_LARGE.*committing {topic}-1 of group"):
             ours.commit({(topic, 0): OffsetToCommit(5), (topic, 1): OffsetToCommit(5, -1, "x" * 10_000)})
@@ -106,7 +106,7 @@ def test_stable_offsets_wait_for_an_open_transaction(bootstrap: str, topic: str)
 
 
 def test_an_epoch_that_no_broker_knows_does_not_reset_the_position(bootstrap: str, topic: str) -> None:
-    """As in a cluster that was restored: reading goes on at the offset, and commits name the epoch that there is."""
+    """The cluster may have been restored: reading goes on at the offset, and commits name the existing epoch."""
     where = kafwire.TopicPartition(topic, 0)
     with kafwire.Producer(bootstrap) as producer:
         for number in range(10):

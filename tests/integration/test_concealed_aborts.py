@@ -13,7 +13,7 @@ from tests.soak.concealed import concealed
 from tests.support.deadlines import until
 
 SIZE = 3_000
-# Small, so that answers end everywhere.
+# Small, so that responses end everywhere.
 BYTES = 3_500
 
 
@@ -26,7 +26,7 @@ def test_records_are_shown_only_where_the_index_conceals_them() -> None:
         cluster.node(follower).kill()
         until(lambda: follower not in _in_sync(client, name), "the follower is out of sync")
         _write_and_abort(cluster, name)
-        # What a leader wrote itself is right.
+        # The log that a leader wrote itself is right.
         assert concealed(node.data for node in cluster.nodes) == {}
         assert _shown(client, cluster, where) == []
         cluster.node(follower).start()
@@ -44,7 +44,7 @@ def test_records_are_shown_only_where_the_index_conceals_them() -> None:
 
 
 def _topic(client: kafwire.Client) -> tuple[str, int]:
-    """A topic whose second replica leads when the first one dies; each answer may end at each batch."""
+    """A topic whose second replica leads when the first one dies; each response may end at each batch."""
     name = "concealed"
     client.create_topic(name, partitions=1, replication_factor=3, config={"index.interval.bytes": "1"})
     return name, client.metadata([name]).topics[0].partitions[0].replica_nodes[1]
@@ -55,7 +55,7 @@ def _in_sync(client: kafwire.Client, name: str) -> tuple[int, ...]:
 
 
 def _write_and_abort(cluster: KafkaCluster, name: str) -> None:
-    """Of two producers; several transactions of the one follow each other before one of the other."""
+    """Write with two producers, of which one has several transactions before one of the other."""
     with ExitStack() as stack:
         producers = [
             stack.enter_context(kafwire.Producer(cluster.bootstrap, transactional_id=f"concealed-{who}", linger_ms=0))

@@ -173,7 +173,7 @@ def test_another_cluster_at_the_same_address(topic_name: str, caplog: pytest.Log
                 with kafwire.Client(second.bootstrap) as other:
                     other.create_topic(topic_name)
                 with caplog.at_level(logging.WARNING, "kafwire"):
-                    # What is on its way while a client notices is in doubt, as the connections are closed then.
+                    # Records in flight while a client notices are in doubt, as the connections are closed then.
                     producer._engine.run(producer._cluster.refresh)
                     delivery = producer.send(topic_name, b"new")
                     assert delivery.result(30).offset == 0

@@ -1,4 +1,4 @@
-"""Whoever is stopped while he takes a partition for himself leaves it to others."""
+"""A reader that is stopped while it claims a partition leaves it to others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def where(cluster: KafkaCluster, topic_name: str) -> TopicPartition:
 
 
 def between_step_and_outcome(engine: Engine, work: Callable[[], object]) -> None:
-    """Have `work` done on the engine after the first step of what is run there next, and before its caller hears."""
+    """Call `work` on the engine after the first step of the next call there, and before its caller resumes."""
 
     def before_step() -> None:
         asyncio.get_running_loop().call_soon(work)
@@ -45,7 +45,7 @@ def test_a_cancelled_stream_leaves_its_partition_to_others(cluster: KafkaCluster
             stream = consumer.partition_stream(where)
             task = asyncio.ensure_future(anext(stream))
             await asyncio.sleep(0)
-            time.sleep(0.1)  # noqa: ASYNC251  # the loop is busy: the claim is taken meanwhile, and nobody hears of it
+            time.sleep(0.1)  # noqa: ASYNC251 # the loop is busy: the claim is taken before the task resumes
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -87,7 +87,7 @@ def test_streams_cancelled_at_any_time_lose_nothing(cluster: KafkaCluster, where
 def test_an_interrupted_stream_leaves_its_partition_to_others(cluster: KafkaCluster, where: TopicPartition) -> None:
     def interrupt() -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        time.sleep(0.1)  # the main thread hears of that first
+        time.sleep(0.1)  # the main thread gets that first
 
     with Consumer(cluster.bootstrap, topics=where.topic, start="earliest") as consumer:
         for _ in range(3):

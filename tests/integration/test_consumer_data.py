@@ -1,6 +1,6 @@
-"""What both flavours of the consumer make of real logs: transactions, damage, huge batches; lag, ends and commits.
+"""Both flavours of the consumer on real logs: transactions, damage, huge batches; lag, ends and commits.
 
-confluent-kafka and Kafka's own tools say what is right.
+confluent-kafka and Kafka's own tools are the references.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ def test_0098_0129_transactions(flavour: Flavour, bootstrap: str, topic_name: st
         assert take(consumer, sum(map(len, everything.values()))).values == everything
 
 
-def test_an_open_transaction_is_the_end_of_what_is_committed(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
+def test_an_open_transaction_is_the_end_of_the_committed_records(
+    flavour: Flavour, bootstrap: str, topic_name: str
+) -> None:
     make_topic(bootstrap, topic_name)
     where = TopicPartition(topic_name, 0)
     producer = ck.Producer({"bootstrap.servers": bootstrap, "transactional.id": topic_name})
@@ -305,7 +307,7 @@ def test_0036_a_batch_above_every_limit(flavour: Flavour, bootstrap: str, topic_
 
 @pytest.mark.parametrize("damage", ["records", "checksum"])
 def test_a_damaged_segment(flavour: Flavour, broker: KafkaCluster, topic_name: str, damage: str) -> None:
-    """A byte flipped on the broker's disk: told with partition, offset and broker; or passed over and counted."""
+    """A byte flipped on the broker's disk: an error with partition, offset and broker; or skipped and counted."""
     bootstrap = broker.bootstrap
     make_topic(bootstrap, topic_name)
     where = TopicPartition(topic_name, 0)
@@ -323,7 +325,7 @@ def test_a_damaged_segment(flavour: Flavour, broker: KafkaCluster, topic_name: s
                 seen.add(batch)
         error = raised.value
         assert (error.topic, error.partition, error.base_offset, error.next_offset) == (topic_name, 0, 4, 5)
-        assert seen.offsets == {0: [0, 1, 2, 3]}, "what lies before it came first"
+        assert seen.offsets == {0: [0, 1, 2, 3]}, "the records before it came first"
         with pytest.raises(CorruptBatchError, match="offset 4"):
             consumer.poll(10)
         consumer.seek(where, 5)
@@ -360,7 +362,7 @@ def test_a_quota_is_obeyed(flavour: Flavour, cluster: KafkaCluster, topic_name: 
     def set_quota(*, remove: bool = False) -> None:
         request = kafwire.protocol.AlterClientQuotasRequest()
         entity = [request.EntityData(entity_type="client-id", entity_name=topic_name)]
-        # Averaged over some 10 s: what is above 750 kB has to wait.
+        # Averaged over some 10 s: a rate above 750 kB has to wait.
         quota = request.OpData(key="consumer_byte_rate", value=75_000.0, remove=remove)
         request.entries = [request.EntryData(entity=entity, ops=[quota])]
         with kafwire.Client(bootstrap) as client:

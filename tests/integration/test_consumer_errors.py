@@ -22,7 +22,7 @@ from tests.support.known_topics import Seen, make_topic, partitions_of, records,
 pytestmark = pytest.mark.either_kafka
 
 EACH = 200
-# What the bad partition's batch takes decoded is more than that; every other batch is far below.
+# The bad partition's batch takes more than that decoded; every other batch takes far less.
 LIMIT: dict[str, Any] = {"max_decompressed": 500_000}
 
 
@@ -152,7 +152,7 @@ def test_partitions_may_come_from_a_generator(cluster: KafkaCluster, topic: str,
             assert ends == dict.fromkeys(wanted, EACH)
 
 
-def test_lag_counts_what_is_in_hand(cluster: KafkaCluster, topic: str, flavour: Flavour) -> None:
+def test_lag_counts_records_in_hand(cluster: KafkaCluster, topic: str, flavour: Flavour) -> None:
     one = TopicPartition(topic, 1)
     with flavour.consumer(cluster.bootstrap, assign=[one], start="earliest") as consumer:
         assert (consumer.lag(one), consumer.high_watermark(one)) == (None, None)

@@ -185,7 +185,7 @@ def test_calls_after_close_are_refused(flavour: Flavour, cluster: KafkaCluster, 
 
 
 @pytest.mark.parametrize("end", ["sys.exit(0)", "os._exit(0)"])
-@pytest.mark.parametrize("in_child", ["refused", "closed", "anew", "nothing"])
+@pytest.mark.parametrize("in_child", ["refused", "closed", "new", "nothing"])
 def test_0079_a_fork_harms_neither_parent_nor_child(cluster: KafkaCluster, topic: str, in_child: str, end: str) -> None:
     code = """
     def refused(call):
@@ -209,7 +209,7 @@ def test_0079_a_fork_harms_neither_parent_nor_child(cluster: KafkaCluster, topic
                 refused(call)
         elif IN_CHILD == "closed":
             consumer.close()
-        elif IN_CHILD == "anew":
+        elif IN_CHILD == "new":
             with made() as mine:
                 count(mine.batches(), 10)
         END
@@ -228,7 +228,7 @@ def test_0079_a_fork_harms_neither_parent_nor_child(cluster: KafkaCluster, topic
 
 
 def test_an_arrow_stream_goes_on_while_another_thread_holds_the_gil(cluster: KafkaCluster, topic_name: str) -> None:
-    """Nobody lets go of the GIL: what was fetched is decoded all the same, in the thread that reads the stream."""
+    """A thread keeps the GIL: fetched data is decoded all the same, in the thread that reads the stream."""
     rows = 400_000
     make_topic(cluster.bootstrap, topic_name)
     table = pa.table({"value": pa.array([bytes([number % 251]) * 100 for number in range(10_000)])})
@@ -255,7 +255,7 @@ def test_an_arrow_stream_goes_on_while_another_thread_holds_the_gil(cluster: Kaf
 
             thread = threading.Thread(target=body)
             interval = sys.getswitchinterval()
-            sys.setswitchinterval(1000)  # whoever has the GIL keeps it until it gives it away
+            sys.setswitchinterval(1000)  # the thread with the GIL keeps it until it gives it away
             try:
                 thread.start()
                 happened(started)
@@ -318,7 +318,7 @@ def test_a_thousand_partitions(cluster: KafkaCluster, topic_name: str) -> None:
 
 
 def test_an_arrow_stream_keeps_its_consumer(flavour: Flavour, cluster: KafkaCluster, topic: str) -> None:
-    """The stream may be all that is held: it goes on, and when it is over, the forgotten consumer is told of."""
+    """The stream alone may be referenced: it goes on, and when it is over, a warning names the unclosed consumer."""
     options: dict[str, Any] = {"topics": topic, "start": "earliest", "columns": ["value"]}
     consumer = flavour.consumer_from({"bootstrap.servers": cluster.bootstrap, **options})
     reader = consumer.arrow_stream(timeout=1.0).to_reader()

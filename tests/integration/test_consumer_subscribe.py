@@ -1,4 +1,4 @@
-"""Topics to read are chosen and left without a group; and what is asked about topics: on both flavours."""
+"""Topics to read are chosen and left without a group; and questions about topics: on both flavours."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_subscribe_and_unsubscribe(cluster: KafkaCluster, topics: list[str], eit
         consumer.close()
 
 
-def test_who_commits_from_outside_a_group_becomes_a_member_by_subscribing(
+def test_a_consumer_that_commits_from_outside_a_group_becomes_a_member_by_subscribing(
     cluster: KafkaCluster, topics: list[str], either: Either
 ) -> None:
     where = TopicPartition(topics[0], 0)

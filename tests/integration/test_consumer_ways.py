@@ -1,4 +1,4 @@
-"""Both flavours of the consumer on real brokers, new and old: what is there is read, from where it was asked for."""
+"""Both flavours of the consumer on real brokers, new and old: they read all records from the requested start."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_records(flavour: Flavour, bootstrap: str, topic: str) -> None:
 
 
 def test_records_then_batches_then_records(flavour: Flavour, bootstrap: str, topic: str) -> None:
-    """Whoever changes the way of reading in the middle of a batch misses nothing, and gets nothing twice."""
+    """A reader that changes the way of reading in the middle of a batch misses nothing, and gets nothing twice."""
     where = TopicPartition(topic, 0)
     with flavour.consumer(bootstrap, assign=[where], start="earliest") as consumer:
         first = records(consumer, 7)
@@ -217,7 +217,7 @@ def test_start_behind_the_end_is_reset_by_policy(flavour: Flavour, bootstrap: st
         assert take(consumer, EACH).values == {0: all_values()[0]}
 
 
-def test_what_does_not_exist_is_told_soon(flavour: Flavour, bootstrap: str, topic: str) -> None:
+def test_a_missing_topic_or_partition_is_an_error_soon(flavour: Flavour, bootstrap: str, topic: str) -> None:
     with within(20):
         with (
             pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION.*'never-made'"),
@@ -253,7 +253,7 @@ def test_seeks(flavour: Flavour, bootstrap: str, topic: str) -> None:
 
 
 def test_a_seek_while_a_fetch_is_parked(flavour: Flavour, bootstrap: str, topic: str) -> None:
-    """Nobody waits for the broker's long poll."""
+    """No call waits for the broker's long poll."""
     where = TopicPartition(topic, 0)
     with flavour.consumer(bootstrap, topics=topic, fetch_max_wait_ms=20_000) as consumer:
         assert consumer.poll(0.2) == []
@@ -370,7 +370,7 @@ def test_0044_partitions_added(flavour: Flavour, bootstrap: str, topic_name: str
             request.topics = [request.CreatePartitionsTopic(name=topic_name, count=3, assignments=None)]
             answer = client.call(request, broker=client.metadata().controller_id)
             assert answer.results[0].error_code == 0, answer
-            # Asked anew each time: what is kept may be of before the broker had heard of it.
+            # A fresh request each time: the cached metadata may be older than the topic.
             until(lambda: [len(topic.partitions) for topic in client.metadata([topic_name]).topics] == [3])
         expected = fill(bootstrap, topic_name, 3, 5, first=5)
         assert take(consumer, 15).values == expected
@@ -378,7 +378,7 @@ def test_0044_partitions_added(flavour: Flavour, bootstrap: str, topic_name: str
 
 
 def test_0107_a_topic_deleted_and_made_again(flavour: Flavour, bootstrap: str, fresh: str) -> None:
-    """Its offsets are those of other records now: whoever read the old ones hears of it, and reads no new ones."""
+    """Its offsets are those of other records now: a reader of the old ones gets an error, and no new ones."""
     fill(bootstrap, fresh, PARTITIONS, 5)
     with flavour.consumer(bootstrap, topics=fresh, start="earliest", fetch_max_wait_ms=100) as consumer:
         assert take(consumer, 15).values == all_values(0, 5)

@@ -75,7 +75,7 @@ def spies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def descriptors_of_the_event_loop() -> set[int]:
-    """What the engine's selector watches."""
+    """The descriptors that the engine's selector watches."""
     answer: list[set[int]] = []
     asked = threading.Event()
 
@@ -170,7 +170,7 @@ def hold_the_gil(scan: Any, fetcher: Any, consume: Callable[[], object], limit: 
 
     thread = threading.Thread(target=body)
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(1000)  # whoever has the GIL keeps it until it gives it away
+    sys.setswitchinterval(1000)  # the thread with the GIL keeps it until it gives it away
     try:
         thread.start()
         happened(started)
@@ -212,8 +212,8 @@ def test_what_needs_the_gil_stands_still_meanwhile(cluster: KafkaCluster, millio
 
 
 def test_no_python_object_is_kept_for_a_record_of_a_scan(cluster: KafkaCluster, million: str) -> None:
-    """Nor one made on the way: the test above shows that nothing of Python is needed to decode."""
-    pa.table(kafwire.scan(cluster.bootstrap, million, columns=["offset"]))  # what is imported and cached on first use
+    """No object is made on the way either: the test above shows that decoding needs nothing of Python."""
+    pa.table(kafwire.scan(cluster.bootstrap, million, columns=["offset"]))  # imports and caches of the first use
     gc.collect()
     gc.disable()
     before = sys.getallocatedblocks()

@@ -36,7 +36,7 @@ def test_a_consumer_that_is_killed_counts_each_record_once(kafka: EmbeddedKafka,
 
 
 def test_a_zombie_stores_nothing(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    """It has read a partition that another consumer took over meanwhile, from where the database says."""
+    """The zombie has read a partition that another consumer has taken over from the database's offset."""
     offsets = DatabaseOffsets("billing")
     with closing(sqlite3.connect(tmp_path / "bills.db")) as database:
         offsets.create_table(database)

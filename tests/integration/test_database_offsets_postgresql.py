@@ -55,7 +55,7 @@ def test_a_consumer_that_is_killed_counts_each_record_once(
 
 
 def test_the_database_is_killed_at_each_step(kafka: EmbeddedKafka, database: postgresql.PostgreSql) -> None:
-    """The consumer begins anew from what the database says."""
+    """The consumer starts over from the offsets in the database."""
     due = [*STEPS, *STEPS]
 
     def on_step(step: str) -> None:
@@ -129,7 +129,7 @@ def test_two_first_readers_do_not_both_store(database: postgresql.PostgreSql) ->
 def test_a_second_reader_with_a_snapshot_of_its_own_is_refused_by_the_database(
     database: postgresql.PostgreSql, level: str
 ) -> None:
-    """And by `store` when it tries again."""
+    """`store` refuses it, too, when it tries again."""
     offsets = DatabaseOffsets("billing")
     with closing(database.connect()) as one, closing(database.connect()) as other:
         for connection in (one, other):
@@ -147,7 +147,7 @@ def test_a_second_reader_with_a_snapshot_of_its_own_is_refused_by_the_database(
 
 @pytest.mark.parametrize("driver", postgresql.DRIVERS)
 def test_a_connection_that_commits_by_itself_is_refused(database: postgresql.PostgreSql, driver: str) -> None:
-    """Unless a transaction was begun on it."""
+    """The connection is taken if a transaction was begun on it."""
     offsets = DatabaseOffsets("billing")
     with closing(database.connect(driver)) as connection:
         connection.autocommit = True

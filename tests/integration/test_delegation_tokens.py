@@ -102,7 +102,7 @@ def test_a_token_from_its_making_to_its_end(secured: KafkaCluster, flavour: Flav
         until(lambda: token.token_id in {each.token_id for each in client.describe_delegation_tokens()}, seconds=SOON_S)
         (seen,) = [each for each in client.describe_delegation_tokens(["alice"]) if each.token_id == token.token_id]
         assert seen == token
-        # Brokers count those who may renew it among its owners here.
+        # Brokers count principals that may renew it among its owners here.
         assert token in client.describe_delegation_tokens(["User:bob"])
         assert token not in client.describe_delegation_tokens(["User:carol"])
         assert client.describe_delegation_tokens([]) == []
@@ -174,7 +174,7 @@ def test_a_renewer_renews_and_others_do_not(secured: KafkaCluster) -> None:
         assert other.token_id not in {each.token_id for each in client.describe_delegation_tokens()}
 
 
-def test_a_token_for_somebody_else_needs_an_acl(secured: KafkaCluster) -> None:
+def test_a_token_for_another_user_needs_an_acl(secured: KafkaCluster) -> None:
     with kafwire.Client(**options(secured, "bob")) as client:
         with pytest.raises(AuthorizationError) as caught:
             client.create_delegation_token(owner="alice")
@@ -189,7 +189,7 @@ def test_a_token_for_somebody_else_needs_an_acl(secured: KafkaCluster) -> None:
     assert (token.owner, token.requester) == ("User:alice", "User:bob")
 
 
-def test_who_came_by_a_token_gets_none(secured: KafkaCluster) -> None:
+def test_a_client_with_a_token_gets_none(secured: KafkaCluster) -> None:
     token = made_by(secured)
     with kafwire.Client(**by_token(secured, token)) as client:
         for ask in (
@@ -202,7 +202,7 @@ def test_who_came_by_a_token_gets_none(secured: KafkaCluster) -> None:
                 ask()
 
 
-def test_who_is_nobody_gets_none(secured: KafkaCluster) -> None:
+def test_an_anonymous_client_gets_none(secured: KafkaCluster) -> None:
     by_tls: dict[str, Any] = secured.client_options(listener="SSL")
     made = {name.replace(".", "_"): value for name, value in by_tls.items()}
     for asked in (made, {"bootstrap_servers": secured.direct}):

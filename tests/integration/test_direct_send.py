@@ -1,4 +1,4 @@
-"""Records that somebody waits for, past the engine: once and in order, whatever happens on the way.
+"""Records with a waiting sender, past the engine: once and in order, whatever happens on the way.
 
 The broker recognises repeated batches as Kafka does. A partition is leased to the threads that send after a few batches
 that found it idle; each test begins there.
@@ -44,7 +44,7 @@ def sink_of(producer: kafwire.Producer, partition: int = 0) -> PartitionQueue:
 
 
 async def _turn() -> None:
-    """What the engine was told before is done: on a busy machine it leases a partition late."""
+    """Earlier calls to the engine are done after it: on a busy machine it leases a partition late."""
 
 
 def warm_up(producer: kafwire.Producer, partition: int = 0) -> None:
@@ -141,7 +141,7 @@ def test_nothing_is_kept_of_what_was_acknowledged(broker: ScriptedBroker) -> Non
         assert sum(isinstance(each, ProducerBatch | PendingSend) for each in gc.get_objects()) < 50
 
 
-def test_what_is_sent_while_one_is_in_flight_comes_after_it(broker: ScriptedBroker) -> None:
+def test_records_sent_while_one_is_in_flight_come_after_it(broker: ScriptedBroker) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
         go = threading.Event()
@@ -159,7 +159,7 @@ def test_what_is_sent_while_one_is_in_flight_comes_after_it(broker: ScriptedBrok
 
 
 def test_many_threads_wait_for_records_of_one_partition(broker: ScriptedBroker) -> None:
-    """Each thread's records in its order, all of them once; every so often an answer is lost."""
+    """Each thread's records in its order, all of them once; every so often a response is lost."""
     count, each = 4, 60
     broker.script("Produce", *([scripted.behave] * 9 + [scripted.lose_answer]) * 12)
     offsets: dict[int, list[int]] = {}
@@ -192,7 +192,7 @@ def test_two_threads_wait_for_the_same_record(broker: ScriptedBroker) -> None:
     assert broker.values("t", 0) == [*numbers(FIRST), *numbers(20)]
 
 
-def test_nobody_waits(broker: ScriptedBroker) -> None:
+def test_deliveries_without_a_waiting_thread(broker: ScriptedBroker) -> None:
     """Deliveries resolve by themselves, and callbacks run on the engine."""
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
@@ -297,7 +297,7 @@ def test_a_signal_handler_waits_for_what_it_interrupted(broker: ScriptedBroker, 
     assert broker.values("t", 0) == [*numbers(FIRST), b"v"] * 5
 
 
-def test_flush_waits_for_what_is_in_flight(broker: ScriptedBroker) -> None:
+def test_flush_waits_for_records_in_flight(broker: ScriptedBroker) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
         go = threading.Event()
@@ -311,7 +311,7 @@ def test_flush_waits_for_what_is_in_flight(broker: ScriptedBroker) -> None:
         assert delivery.result(0).offset == FIRST
 
 
-def test_close_tells_of_what_is_in_flight(broker: ScriptedBroker) -> None:
+def test_close_names_records_in_flight(broker: ScriptedBroker) -> None:
     with within(20):
         producer = kafwire.Producer(broker.bootstrap, **QUICK)
         warm_up(producer)
@@ -370,7 +370,7 @@ def test_brokers_hang_one_after_the_other(broker: ScriptedBroker, monkeypatch: p
 
 
 def test_a_callback_sends_while_the_connection_is_given_up(broker: ScriptedBroker) -> None:
-    """By then nobody would hear of what the old connection still answers."""
+    """By then no code would handle a late response on the old connection."""
     options = QUICK | {"enable_idempotence": False, "request_timeout_ms": 5_000, "delivery_timeout_ms": 5_001}
     with kafwire.Producer(broker.bootstrap, **options) as producer, within(20):
         for _ in range(5):
@@ -453,7 +453,7 @@ def test_the_leader_moves(broker: ScriptedBroker) -> None:
     assert broker.values("t", 0) == numbers(FIRST) * 4
 
 
-def test_a_topic_is_made_anew(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_is_recreated(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
         monkeypatch.setattr(broker, "topic_id", lambda name: uuid.uuid5(uuid.NAMESPACE_URL, name))
@@ -465,7 +465,7 @@ def test_a_topic_is_made_anew(broker: ScriptedBroker, monkeypatch: pytest.Monkey
 
 
 def test_the_buffer_is_full(broker: ScriptedBroker) -> None:
-    """Whoever waits for room is told by the engine, not by the thread whose record has made room."""
+    """The engine wakes a thread that waits for room, not the thread whose record has made room."""
     options = QUICK | {"buffer_memory": 20_000, "batch_size": 4_000, "compression_type": "lz4", "max_block_ms": 10_000}
     with kafwire.Producer(broker.bootstrap, **options) as producer, within(20):
         warm_up(producer, 0)
@@ -519,7 +519,7 @@ def test_large_records_are_the_engines(broker: ScriptedBroker) -> None:
     assert broker.values("t", 0) == [*numbers(FIRST), bytes(20_000), *numbers(FIRST)]
 
 
-def test_a_partition_that_nobody_sends_to_goes_back(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unused_partition_goes_back(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_send_ways, "WATCH_S", 0.02)
     monkeypatch.setattr(direct_send_ways, "UNUSED_S", 0.1)
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
@@ -546,7 +546,7 @@ def test_partitions_are_leased_one_by_one(broker: ScriptedBroker) -> None:
 
 
 @pytest.mark.parametrize("options", [{"linger_ms": 1}, {"acks": 0}], ids=str)
-def test_where_records_wait_for_others_or_for_nobody_nothing_is_leased(
+def test_no_partition_is_leased_where_records_linger_or_need_no_response(
     broker: ScriptedBroker, options: dict[str, Any]
 ) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK | options) as producer, within(20):

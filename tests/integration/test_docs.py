@@ -17,7 +17,7 @@ import kafwire
 with kafwire.Producer("localhost:9092") as producer:
     producer.send("orders", b"book").result(30)
 """
-# Programs without end are told to end when they have printed something.
+# Programs without end get a signal when they have printed something.
 TERMINATED = (
     ORDERS
     + """
@@ -36,7 +36,7 @@ def print(*values):
     consumer.stop()
 """
 )
-# What the text around a block has said already.
+# Code that the text around a block presupposes.
 SETUP = {
     **dict.fromkeys([f"consuming-python-{number}" for number in (1, 2, 6, 7, 8)], ORDERS),
     **dict.fromkeys(["consuming-python-3", "consuming-python-4"], TERMINATED),
@@ -181,7 +181,7 @@ def test_a_block_has_a_name_of_its_own() -> None:
 
 
 def test_every_block_is_found() -> None:
-    """None is indented, or fenced in another way, which would hide it from these tests."""
+    """No block is indented, or fenced in another way, which would hide it from these tests."""
     fences = sum(line.lstrip().startswith(("```", "~~~")) for file in DOCS for line in file.read_text().splitlines())
     assert fences == 2 * sum(
         len(list(blocks(language))) for language in ("python", "", "console", "sh", "properties", "json", "sql", "toml")

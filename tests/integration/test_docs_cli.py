@@ -1,7 +1,7 @@
 """The command line's examples run as they stand, and print what the documents say.
 
-`bash` runs the commands of a block in a folder of its own, on a broker with the data of the examples. What differs from
-run to run is compared loosely: any number for a number, any id for an id, and `...` for anything.
+`bash` runs the commands of a block in a folder of its own, on a broker with the data of the examples. Parts that differ
+from run to run are compared loosely: any number for a number, any id for an id, and `...` for anything.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def commands(block: Block) -> list[tuple[str, list[str]]]:
 
 
 def pattern(line: str) -> str:
-    """What a line may look like in another run."""
+    """The pattern of a line in another run."""
     made = re.escape(line).replace(r"\.\.\.", "...").replace("...", "\0")
     made = re.sub(r"(?<![\w/])(?:\w|\\-){22}$", "\1", made)
     made = re.sub(r"\d+", r"-?\\d+", made.replace(r"sse4\.2", "\2"))
@@ -84,7 +84,7 @@ def prepared(address: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """With `kafwire`, which is this tree's, and the files that the examples name."""
+    """A folder with this tree's `kafwire` and the files that the examples name."""
     command = tmp_path / "bin" / "kafwire"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m kafwire "$@"\n')
@@ -138,6 +138,6 @@ def test_block_is_parsed(block: Block) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_what_is_only_parsed_is_there() -> None:
+def test_programs_that_are_only_parsed_exist() -> None:
     for beginning in PARSED:
         assert sum(block.text.startswith(beginning) for block in PLAIN.values()) == 1, beginning

@@ -33,7 +33,7 @@ from scripts.porting_tables import PACKAGES, PAGES, kafka, written
 from tests.support.doc_names import Library, rows, spans
 from tests.support.ported_programs import Ported, ported, run_both
 
-# What each program has to change at least, and print: an outcome of nothing is the same before and after, too.
+# The parts of the outcome that each program has to change: an empty outcome is the same before and after, too.
 DONE: dict[str, set[str]] = {
     "Producing with delivery reports": {"records"},
     "Producing with futures": {"records"},
@@ -105,7 +105,7 @@ OWN_OPTIONS = options(ClientConfig, ProducerConfig, ConsumerConfig)
 
 
 def ours(prefix: str) -> Library:
-    """What the right column may name: the blocking or the async classes in variables."""
+    """The names that the right column may use: the blocking or the async classes in variables."""
     classes: dict[str, Any] = {
         name: getattr(kafwire, f"{prefix}{name.title().replace('_', '')}")
         for name in ("producer", "consumer", "client")
@@ -125,7 +125,7 @@ def ours(prefix: str) -> Library:
 
 
 def theirs(page: str) -> Library:
-    """What the left column may name."""
+    """The names that the left column may use."""
     names: dict[str, Any]
     variables: dict[str, Any]
     if page == "confluent-kafka":

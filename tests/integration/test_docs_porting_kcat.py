@@ -23,12 +23,12 @@ OF_AVRO = {"-r"}  # of a kcat that is built with Avro, which Debian's is not
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the right column does."""
+    """The output of the right column."""
     return run([ours for _, ours in COMMANDS], tmp_path_factory.mktemp("commands"))
 
 
 def shared(printed: list[str], command: str) -> Any:
-    """What both forms of a command print: the broker that responded and the cluster are one's own."""
+    """The common output of both forms of a command: the broker that responded and the cluster are one's own."""
     if " -J" in command:
         return [json.loads(line) for line in printed]
     if re.search("kcat -Q|kafwire offsets", command):
@@ -79,7 +79,7 @@ def test_both_forms_of_the_script_do_the_same(tmp_path: Path) -> None:
     assert done["committed"] == expected["committed"] != {}
 
 
-def test_kcat_does_what_is_recorded(tmp_path: Path) -> None:
+def test_kcat_does_as_recorded(tmp_path: Path) -> None:
     if shutil.which("kcat") is None:
         pytest.skip("no kcat here")
     if kcat_version() != KCAT["version"]:

@@ -27,7 +27,7 @@ FIRST_MS = 1_700_000_000_000
 
 @pytest.fixture
 def names(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """What examples find."""
+    """The names that examples use."""
     bootstrap = cluster.bootstrap
     partition = kafwire.TopicPartition(f"{topic_name}-flights", 0)
     other_topic = f"{topic_name}-other"
@@ -57,7 +57,7 @@ def names(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> Iterator[di
 
 
 def share_group(client: kafwire.Client, name: str) -> str:
-    """Have a share group begin with the first records."""
+    """Let a share group begin with the first records."""
     alter = kafwire.protocol.IncrementalAlterConfigsRequest
     config = alter.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
     client.call(alter(resources=[alter.AlterConfigsResource(resource_type=32, resource_name=name, configs=[config])]))

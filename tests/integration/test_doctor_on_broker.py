@@ -74,7 +74,7 @@ def inside() -> Iterator[KafkaCluster]:
     ids=["doctor", "produce", "consume -e", "consume"],
 )
 def test_an_address_out_of_a_container(inside: KafkaCluster, act: Callable[[str], Any]) -> None:
-    """The newcomer's classic: the bootstrap server answers, and the address that it names cannot be reached."""
+    """The newcomer's classic: the bootstrap server responds, and the address that it names cannot be reached."""
     with kafwire.Producer(inside.bootstrap) as producer:
         producer.send("made", b"x")  # has its topic created
         with pytest.raises(KafkaTimeoutError):

@@ -96,7 +96,7 @@ async def ask(connection: BrokerConnection, timeout_ms: int = 10_000) -> str:
 
 
 def values(cluster: KafkaCluster, topic: str) -> list[bytes]:
-    """What is in the log, read past the proxies."""
+    """The values in the log, read past the proxies."""
     return list(pa.table(kafwire.scan(cluster.direct, topic, columns=["value"]))["value"].to_pylist())
 
 
@@ -157,7 +157,9 @@ SEEN: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_a_connection_breaks_as_it_was_told(proxy: FaultProxy, connections: list[BrokerConnection], name: str) -> None:
+def test_a_connection_breaks_as_its_rule_says(
+    proxy: FaultProxy, connections: list[BrokerConnection], name: str
+) -> None:
     """One client's second request meets the fault; the first, and another client, do not."""
     fault, says = SEEN[name]
     proxy.add(Rule(fault, api="Metadata", client_id="one", skip=1, count=1))
@@ -170,7 +172,9 @@ def test_a_connection_breaks_as_it_was_told(proxy: FaultProxy, connections: list
 
 
 @pytest.mark.parametrize("way", ["request", "response"])
-def test_a_connection_is_late_as_it_was_told(proxy: FaultProxy, connections: list[BrokerConnection], way: Any) -> None:
+def test_a_connection_is_late_as_its_rule_says(
+    proxy: FaultProxy, connections: list[BrokerConnection], way: Any
+) -> None:
     proxy.add(Rule(Delay(LATE, way), api="Metadata", count=1))
     with within(10, at_least=LATE):
         run(ask(connections[0]))
@@ -179,15 +183,15 @@ def test_a_connection_is_late_as_it_was_told(proxy: FaultProxy, connections: lis
     assert [event.fault for event in proxy.events] == [Delay(LATE, way)]
 
 
-def test_a_connection_hears_an_answer_twice(proxy: FaultProxy, connections: list[BrokerConnection]) -> None:
+def test_a_connection_gets_a_response_twice(proxy: FaultProxy, connections: list[BrokerConnection]) -> None:
     proxy.add(Rule(Duplicate(), api="Metadata", count=1))
     assert run(ask(connections[0]))
-    until(lambda: not connections[0].is_ready)  # no client may go on behind an answer to nothing
+    until(lambda: not connections[0].is_ready)  # no client may go on behind a response to nothing
     assert run(ask(connections[0]))
     assert [event.kind for event in proxy.events] == ["Duplicate"]
 
 
-def test_a_connection_hears_answers_in_the_wrong_order(proxy: FaultProxy, connections: list[BrokerConnection]) -> None:
+def test_a_connection_gets_responses_in_the_wrong_order(proxy: FaultProxy, connections: list[BrokerConnection]) -> None:
     proxy.add(Rule(Reorder(10.0), api="Metadata", count=1))
 
     async def both() -> Sequence[object]:
@@ -208,7 +212,7 @@ def test_a_connection_falls_silent(proxy: FaultProxy, connections: list[BrokerCo
     assert [event.fault for event in proxy.events] == [BlackHole(way)]
 
 
-def test_a_broker_falls_silent_for_everybody(proxy: FaultProxy, connections: list[BrokerConnection]) -> None:
+def test_a_broker_falls_silent_for_all_connections(proxy: FaultProxy, connections: list[BrokerConnection]) -> None:
     proxy.play(BlackHole(scope="broker"))
     for connection in connections:
         with pytest.raises(KafkaTimeoutError):
@@ -262,7 +266,7 @@ def run_later(function: Any, *arguments: object) -> None:
         Delay(LATE, "request"),
         Delay(LATE),
         Hold(LATE),
-        Corrupt("request", spot=0.95),  # in the record: what else a header may say by chance has answers of its own
+        Corrupt("request", spot=0.95),  # in the record: brokers treat a header that is damaged elsewhere in other ways
     ],
     ids=repr,
 )
@@ -289,7 +293,7 @@ def test_records_arrive_once_in_spite_of_a_fault(
 def test_without_idempotence_a_record_is_there_twice(
     proxied: KafkaCluster, proxy: FaultProxy, topic_name: str, fault: Fault
 ) -> None:
-    """The broker did get the request whose answer was lost, and the one that was long on its way."""
+    """The broker did get the request whose response was lost, and the one that was long on its way."""
     make_topic(proxied.direct, topic_name)
     proxy.add(Rule(fault, api="Produce", count=1))
     producer = confluent_producer(proxied.bootstrap, **{"enable.idempotence": False})

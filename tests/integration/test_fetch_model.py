@@ -1,6 +1,6 @@
 """The model of a broker's fetch sessions, and the simulated world's Fetch, beside a real broker: the same requests.
 
-What is proven on the model (`tests/unit/consumer/fetch/test_session_model.py`) is worth as much as the model.
+A proof on the model (`tests/unit/consumer/fetch/test_session_model.py`) is worth as much as the model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.time_limits import within
 
 REQUESTS = 300
 PARTITIONS = 3
-# What each run must have met.
+# The events that each run must have met.
 COMPARED = [
     *(f"error {code}" for code in (0, 70, 71, 106)),
     *(f"partition's error {code}" for code in (0, 1, 3, 75)),
@@ -52,7 +52,7 @@ class Both:
                 pass
 
     def ready(self) -> bool:
-        """Whether the broker has heard that it leads the new partitions."""
+        """True if the broker knows that it leads the new partitions."""
         request = protocol.FetchRequest(max_wait_ms=0, session_epoch=-1)
         for name in self.topics:
             asked = [request.FetchPartition(partition=i, partition_max_bytes=1) for i in range(PARTITIONS)]
@@ -87,7 +87,7 @@ class Both:
         log.delete_before(offset)
 
     def request(self, version: int) -> None:
-        """One request to both; their answers are the same but for the session's id."""
+        """One request to both; their responses are the same but for the session's id."""
         chance = self.chance
         simulated, real = chance.choice([(0, 0), *self.sessions[-2:]])
         epoch = self.epochs.get(simulated, chance.choice([0, 0, 0, -1]))
@@ -134,7 +134,7 @@ class Both:
             self.epochs[opened] = session.epoch
 
     def count(self, epoch: int, answer: Any) -> None:
-        """What has been compared, so that a test can tell that it compared something."""
+        """Count the compared cases, so that a test can check that it compared something."""
         self.seen[f"error {answer.error_code}"] += 1
         self.seen["in a session"] += epoch > 0 and answer.error_code == 0
         self.seen["opened"] += epoch == 0 and answer.session_id > 0
@@ -158,7 +158,7 @@ class Both:
 
 
 def summary(answer: Any) -> tuple[int, list[tuple[Any, ...]]]:
-    """What matters of an answer, in its order."""
+    """The compared part of a response, in its order."""
     parts = [
         (
             topic.topic or topic.topic_id,
@@ -180,7 +180,7 @@ def summary(answer: Any) -> tuple[int, list[tuple[Any, ...]]]:
 @pytest.mark.parametrize(
     ("running", "versions"), seeds.sampled([("cluster", (12, 16, 18)), ("cluster_391", (12, 13, 17))], "cluster")
 )
-def test_simulated_broker_answers_as_a_real_one(
+def test_simulated_broker_responds_as_a_real_one(
     request: pytest.FixtureRequest, topic_name: str, running: str, versions: tuple[int, ...]
 ) -> None:
     seed = seeds.of_test()

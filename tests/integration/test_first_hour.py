@@ -31,7 +31,7 @@ ENDS_S = 10
 
 
 class User:
-    """Who has installed kafwire, and runs commands and scripts in a folder."""
+    """A user with kafwire installed, and a folder for commands and scripts."""
 
     def __init__(self, python: Path, folder: Path) -> None:
         self.python = python
@@ -139,7 +139,7 @@ def test_a_wrong_address_in_a_script(user: User) -> None:
         warning = process.stderr.readline()
         assert warning.startswith("kafwire: still connecting")
         assert nobody in warning
-        assert process.poll() is None, "it is told while the script waits"
+        assert process.poll() is None, "the warning comes while the script waits"
         with within(ENDS_S):
             rest = process.stderr.read()
     assert process.returncode == 1
@@ -238,7 +238,7 @@ with kafwire.Producer.from_config(names) as producer:
 
 
 def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """What a process still prints after Ctrl-C."""
+    """The text that a process still prints after Ctrl-C."""
     try:
         process.send_signal(signal.SIGINT)
         with within(ENDS_S):
@@ -280,40 +280,40 @@ with kafwire.Consumer({address!r}, topics=[{topic_name!r}], start="earliest") as
     ends_as_any_script(process, err)
 
 
-# Each tells at its end what it was told of: how many records are stored, and how many are not.
+# Each prints at its end how many records are stored, and how many are not, by its deliveries.
 FLUSH = """
 import sys, kafwire
-told, stored = [], 0
+sent, stored = [], 0
 producer = kafwire.Producer(sys.argv[1], linger_ms=1000)
 try:
     while True:
         for n in range(2000):
-            told.append(producer.send(sys.argv[2], b"%07d" % (len(told) + 1)))
+            sent.append(producer.send(sys.argv[2], b"%07d" % (len(sent) + 1)))
         producer.flush()
-        if len(told) == 10_000:
+        if len(sent) == 10_000:
             print("ready")
 finally:
     producer.close()
-    print(len(told), sum(delivery.exception() is None for delivery in told))
+    print(len(sent), sum(delivery.exception() is None for delivery in sent))
 """
 SEND_BATCH = """
 import sys, kafwire, pyarrow as pa
-told = []
+sent = []
 rows = pa.table({"value": [b"%0100d" % n for n in range(50_000)]})
 producer = kafwire.Producer(sys.argv[1], buffer_memory=2 << 20)
 try:
     while True:
-        told.append(producer.send_batch(sys.argv[2], rows))
-        if len(told) == 2:
+        sent.append(producer.send_batch(sys.argv[2], rows))
+        if len(sent) == 2:
             print("ready")
 except KeyboardInterrupt as interrupt:
     if hasattr(interrupt, "delivery"):
-        told.append(interrupt.delivery)
+        sent.append(interrupt.delivery)
     raise
 finally:
     producer.close()
-    assert all(delivery.exception() is None for delivery in told)
-    print(sum(len(delivery) for delivery in told), sum(len(delivery) for delivery in told))
+    assert all(delivery.exception() is None for delivery in sent)
+    print(sum(len(delivery) for delivery in sent), sum(len(delivery) for delivery in sent))
 """
 
 

@@ -37,12 +37,12 @@ def has_rows(cluster: KafkaCluster, topic: str, count: int) -> bool:
 
 @pytest.mark.parametrize("timestamp_ms", [None, 1_600_000_000_000], ids=["now", "old"])
 @pytest.mark.parametrize("how", seeds.sampled(["stop", "kill"], "stop"))
-def test_answers_lost_before_a_restart(
+def test_responses_lost_before_a_restart(
     cluster: KafkaCluster, topic_name: str, how: str, timestamp_ms: int | None
 ) -> None:
     """A snapshot has one batch of each producer, and none whose last timestamp is older than a day.
 
-    Three batches are stored, and their answers do not arrive.
+    Three batches are stored, and their responses do not arrive.
     """
     make_topic(cluster.direct, topic_name)
     proxy, node = cluster.proxy, cluster.node(1)
@@ -67,7 +67,7 @@ def test_answers_lost_before_a_restart(
 
 
 @pytest.mark.parametrize("timestamp_ms", seeds.sampled([None, 1_600_000_000_000], None), ids=["now", "old"])
-def test_the_very_first_answer_is_lost_before_a_restart(
+def test_the_very_first_response_is_lost_before_a_restart(
     cluster: KafkaCluster, topic_name: str, timestamp_ms: int | None
 ) -> None:
     make_topic(cluster.direct, topic_name)

@@ -26,8 +26,8 @@ LATE = 30.0  # a busy machine is no find
 LONGEST_NAMED_TYPE = 32_767 - len("Unsupported entity type ")
 LONG_TYPE = DescribeClientQuotasRequest.ComponentData(entity_type="a" * (LONGEST_NAMED_TYPE + 1))
 
-# What these brokers are known to do, (rule, API): a request that shows it, and the error of a client that sends it.
-# docs/internals/fuzzing.md tells more.
+# Known behaviour of these brokers, (rule, API): a request that shows it, and the error of a client that sends it.
+# docs/guide/fuzzing.md tells more.
 KNOWN = {
     # A resource type, operation or permission of 0 closes the connection.
     ("closed", "DescribeAcls"): (
@@ -42,7 +42,7 @@ KNOWN = {
 # APIs that are left out, and why.
 LEFT_OUT = {
     "DescribeShareGroupOffsets": "waits 28 s for a partition that does not exist; test_messages_broker.py asks it",
-    "OffsetFetch": "Kafka 3.9.1 never answers versions 8 and 9 without groups; test_messages_broker.py asks it",
+    "OffsetFetch": "Kafka 3.9.1 never responds to versions 8 and 9 without groups; test_messages_broker.py asks it",
 }
 
 
@@ -56,8 +56,8 @@ def is_known(case: Case, violation: Violation) -> bool:
 
 
 @pytest.mark.parametrize("fixture", seeds.sampled(CLUSTERS.values(), "cluster", "cluster_391"))
-def test_what_is_known_is_so_still(fixture: str, request: pytest.FixtureRequest) -> None:
-    """An entry of `KNOWN` that no broker needs any more would hide what is new."""
+def test_known_differences_still_exist(fixture: str, request: pytest.FixtureRequest) -> None:
+    """An entry of `KNOWN` that no broker needs any more would hide a new difference."""
     cluster: KafkaCluster = request.getfixturevalue(fixture)
     with kafwire.Client(cluster.bootstrap, default_api_timeout_ms=2_000) as client:
         for asked, (error, words) in KNOWN.values():

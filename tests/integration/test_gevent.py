@@ -71,7 +71,7 @@ with kafwire.Producer(bootstrap, linger_ms=20, buffer_memory=256 << 10) as produ
     jobs = [gevent.spawn(lambda: [producer.send("out", bytes(1000)) for _ in range(500)]) for _ in range(3)]
     gevent.joinall(jobs, raise_error=True)
     producer.flush(20)
-    # What a callback does not wait for: the thread that would deliver.
+    # A callback does not wait for the thread that would deliver.
     refused = AsyncResult()
     def flush(delivery):
         try:

@@ -44,7 +44,7 @@ def send_with_kafwire(history: History, bootstrap: str, topic: str, count: int) 
 
 
 def send_transactions(history: History, bootstrap: str, topic: str, outcomes: list[str]) -> None:
-    """With confluent-kafka: over two partitions, each with an offset of a group."""
+    """Send transactions with confluent-kafka over two partitions, each with an offset of a group."""
     writer = history.producer(2, "confluent-kafka")
     producer = ck.Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-writer"})
     consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": f"{topic}-group"})
@@ -130,8 +130,8 @@ def test_what_a_broker_has_besides_is_found(
     assert "seen by it (view 0, read_uncommitted)" in str(report.findings[0])
 
 
-def test_a_transaction_in_between_ends_what_is_judged(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
-    """What lies behind the last stable offset is not withheld: nobody looked there."""
+def test_a_transaction_in_between_ends_the_judged_part(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
+    """Records behind the last stable offset are not withheld: no observer looked there."""
     path = tmp_path / "history"
     with kafwire.Client(cluster.bootstrap) as client:
         client.create_topic(topic_name, partitions=2)

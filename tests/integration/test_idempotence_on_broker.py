@@ -1,4 +1,4 @@
-"""Cases of idempotence that can be made to happen on a real broker: what is stored once, and what that costs."""
+"""Cases of idempotence that can be made to happen on a real broker: the records stored once, and the cost."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def check(readers: dict[str, Reader], bootstrap: str, topic: str, wanted: list[S
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_everybody_reads_every_codec(
+def test_every_reader_reads_every_codec(
     broker: KafkaCluster, codec: str, writer: tuple[str, Writer], readers: dict[str, Reader], topic_name: str
 ) -> None:
     seed = seeds.of_test()
@@ -112,7 +112,7 @@ def test_everybody_reads_every_codec(
 
 
 @pytest.mark.parametrize("writer", ["kafwire.send", "confluent", "java"], indirect=True)
-def test_everybody_reads_batches_of_one_record(
+def test_every_reader_reads_batches_of_one_record(
     broker: KafkaCluster, writer: tuple[str, Writer], readers: dict[str, Reader], topic_name: str
 ) -> None:
     name, write = writer
@@ -124,7 +124,7 @@ def test_everybody_reads_batches_of_one_record(
     assert sizes <= ({1, 2} if name == "java" else {1})  # Java puts a tiny record beside another
 
 
-def test_everybody_reads_batches_of_a_megabyte(
+def test_every_reader_reads_batches_of_a_megabyte(
     broker: KafkaCluster, writer: tuple[str, Writer], readers: dict[str, Reader], topic_name: str
 ) -> None:
     chance = random.Random(2)
@@ -135,7 +135,7 @@ def test_everybody_reads_batches_of_a_megabyte(
     assert max(stored.size for stored in stored_batches(broker, topic_name, 0)) > 900_000
 
 
-def test_everybody_reads_a_hundred_partitions(
+def test_every_reader_reads_a_hundred_partitions(
     broker: KafkaCluster, writer: tuple[str, Writer], readers: dict[str, Reader], topic_name: str
 ) -> None:
     records = sample(2000, 100, 3)
@@ -144,7 +144,7 @@ def test_everybody_reads_a_hundred_partitions(
     check(readers, broker.bootstrap, topic_name, expected(records))
 
 
-def test_everybody_sees_the_broker_s_timestamps(
+def test_every_reader_sees_the_broker_s_timestamps(
     broker: KafkaCluster, writer: tuple[str, Writer], readers: dict[str, Reader], topic_name: str
 ) -> None:
     records = sample(50, 1, 4)

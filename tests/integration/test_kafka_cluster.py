@@ -32,7 +32,7 @@ def create(cluster: KafkaCluster, topic: str, *, partitions: int = 1, replicas: 
 
 
 def leaders(cluster: KafkaCluster, topic: str) -> set[int]:
-    """The nodes that lead partitions of the topic; empty while the node that was asked has not heard of it."""
+    """The nodes that lead partitions of the topic; empty while the asked node does not know it."""
     known = admin(cluster).list_topics(timeout=10).topics.get(topic)
     return {part.leader for part in known.partitions.values()} if known is not None else set()
 
@@ -45,7 +45,7 @@ def write(cluster: KafkaCluster, topic: str, count: int) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; a zombie, whose parent has not asked for its end yet, does not."""
+    """True if a process runs; a zombie, whose parent has not asked for its end yet, does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def test_killed_stopped_and_paused_node_comes_back_with_port_and_data(
         assert cluster.bootstrap == bootstrap
         assert topic_name in admin(cluster).list_topics(timeout=10).topics
     node.pause()
-    assert alive_brokers(node.port) == set()  # the connection is accepted by the kernel, and nobody answers
+    assert alive_brokers(node.port) == set()  # the kernel accepts the connection, and no process responds
     node.resume()
     node.wait_ready()
 

@@ -85,7 +85,7 @@ def options(
 
 
 def write(made: Mapping[str, Any], topic: str, value: bytes = b"value") -> KafkaError | None:
-    """What becomes of a record."""
+    """The outcome of a record."""
     said: list[KafkaError | None] = []
     producer = Producer(dict(made))
     producer.produce(topic, value, on_delivery=lambda error, _: said.append(error))
@@ -107,7 +107,7 @@ def read(made: Mapping[str, Any], topic: str, group: str = "readers") -> bytes |
 
 
 def is_refused(made: Mapping[str, Any], *expected: int) -> bool:
-    """Whether librdkafka reports one of these errors; it may say before that all its brokers are down."""
+    """True if librdkafka reports one of these errors; it may say before that all its brokers are down."""
     said: list[KafkaError] = []
     told: dict[str, Any] = {**made, "error_cb": said.append}
     client = AdminClient(told)
@@ -147,11 +147,11 @@ def told(made: Mapping[str, str]) -> dict[str, Any]:
 def test_any_password_is_taken_as_it_is(
     secured: KafkaCluster, java_client: JavaClient, topic: str, user: str, mechanism: str
 ) -> None:
-    """By who has not written Kafka's normalization of passwords anew: librdkafka and Java."""
+    """The clients have password normalizations that kafwire did not write: librdkafka's and Java's."""
     listener = "SASL_PLAINTEXT"
     error = write(options(secured, user, mechanism, listener), topic)
     assert error is not None
-    assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED  # who it is, is known
+    assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED  # the user is authenticated
     with pytest.raises(RuntimeError, match="TopicAuthorizationException"):
         made = secured.client_options(user, mechanism, listener=listener, dialect="java")
         java_client.produce(topic=topic, records=[Written(0, 1, None, b"", ())], **told(made))
@@ -233,7 +233,7 @@ def test_what_no_acl_allows_is_denied(secured: KafkaCluster, topic: str) -> None
     assert write(made, topic) is not None
 
 
-def test_a_delegation_token_stands_for_who_made_it(
+def test_a_delegation_token_stands_for_its_owner(
     secured: KafkaCluster, java_client: JavaClient, topic: str, tmp_path: Path
 ) -> None:
     made = secured.client_options("admin", "SCRAM-SHA-256", dialect="java")

@@ -1,4 +1,4 @@
-"""Requests that change nothing, in every version that a real broker serves: it answers, and the answer decodes."""
+"""Requests that change nothing, in every version that a real broker serves: it responds, and the response decodes."""
 
 import socket
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
 
 
 def served(connection: Connection) -> dict[type[Request[Response]], range]:
-    """What the broker advertises, in the versions that are declared."""
+    """The APIs that the broker advertises, in the declared versions."""
     answer = connection.ask(ApiVersionsRequest(client_software_name="kafwire", client_software_version="0"), 3)
     assert isinstance(answer, ApiVersionsResponse)
     classes = {cls.api_key: cls for cls in MESSAGES.values() if issubclass(cls, Request)}
@@ -124,7 +124,7 @@ def harmless(cls: type[Request[Response]], version: int) -> Request[Response]:
         return ApiVersionsRequest(client_software_name="kafwire", client_software_version="0")
     if cls is DescribeAclsRequest:  # of all kinds; 0 is none, and closes the connection
         return DescribeAclsRequest(resource_type_filter=1, operation=1, permission_type=1)
-    if cls is OffsetFetchRequest and version >= 8:  # Kafka 3.9 never answers a request without a group
+    if cls is OffsetFetchRequest and version >= 8:  # Kafka 3.9 never responds to a request without a group
         group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="no-such-group", topics=None)
         return OffsetFetchRequest(groups=[group])
     return cls()
@@ -160,7 +160,7 @@ def test_every_served_version(connection: Connection, cls: type[Request[Response
 
 
 def test_every_version_of_every_api_that_only_reads(connection: Connection, capsys: pytest.CaptureFixture[str]) -> None:
-    """`ask` compares the answer with what is decoded from it; what the broker thinks of the request does not matter."""
+    """`ask` compares the response with the re-encoded message; the broker's verdict on the request does not matter."""
     asked = set()
     for cls, versions in served(connection).items():
         name = cls.name.removesuffix("Request")
@@ -175,7 +175,7 @@ def test_every_version_of_every_api_that_only_reads(connection: Connection, caps
 
 
 def test_a_version_of_api_versions_that_no_broker_has(connection: Connection) -> None:
-    """KIP-511: the answer names the range that is served."""
+    """KIP-511: the response names the range that is served."""
     frame = protocol.encode_request(ApiVersionsRequest(), 4, 9, None)
     frame = frame[:2] + (1000).to_bytes(2, "big") + frame[4:]
     connection.socket.sendall(len(frame).to_bytes(4, "big") + frame)

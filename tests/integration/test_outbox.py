@@ -127,7 +127,7 @@ def test_run_looks_again_by_itself(shop: Shop, kafka: EmbeddedKafka) -> None:
         deadlines.until(lambda: not shop.left())
 
 
-def test_who_is_stopped_first_does_not_run(shop: Shop, kafka: EmbeddedKafka) -> None:
+def test_an_outbox_stopped_before_it_runs_does_not_run(shop: Shop, kafka: EmbeddedKafka) -> None:
     shop.write("a")
     with outbox_of(shop, kafka) as outbox:
         outbox.stop()
@@ -152,7 +152,7 @@ def test_topics_are_chosen_by_the_type_of_the_aggregate(shop: Shop, kafka: Embed
 
 
 @pytest.mark.parametrize("api", ["InitProducerId", "Produce", "EndTxn", "ListOffsets", "CreateTopics"])
-def test_a_lost_answer_changes_nothing(shop: Shop, kafka: EmbeddedKafka, api: str) -> None:
+def test_a_lost_response_changes_nothing(shop: Shop, kafka: EmbeddedKafka, api: str) -> None:
     shop.write("a", "b")
     lost = kafka.drop_response(api)
     with outbox_of(shop, kafka) as outbox, running(outbox):
@@ -161,7 +161,7 @@ def test_a_lost_answer_changes_nothing(shop: Shop, kafka: EmbeddedKafka, api: st
     assert values(kafka) == ["a", "b"]
 
 
-def test_a_commit_that_is_not_answered_in_time_is_asked_for_again(
+def test_a_commit_without_a_response_in_time_is_repeated(
     shop: Shop, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop.write("a", "b")
@@ -387,7 +387,7 @@ def test_a_channel_needs_a_database_that_notifies(shop: Shop, kafka: EmbeddedKaf
         outbox.run()
 
 
-def test_a_database_that_cannot_be_opened_at_first_is_told(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_opened_at_first_is_an_error(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(tmp_path / "no" / "shop.db")
 
@@ -416,7 +416,7 @@ def test_the_state_topic_is_compacted(shop: Shop, kafka: EmbeddedKafka) -> None:
 
 @pytest.mark.parametrize("others", TAILS[:2])
 def test_progress_is_found_behind_that_of_others(shop: Shop, kafka: EmbeddedKafka, others: int) -> None:
-    """In the second look, and in the last one. What another relay has open before it is waited for."""
+    """The second look finds it, and the last one. The relay waits for a transaction that another has open before it."""
 
     def on_step(step: Step) -> None:
         if step is Step.COMMITTED:

@@ -76,11 +76,11 @@ class Shop:
         return self._client.call(DescribeTransactionsRequest(transactional_ids=[self._topic])).transaction_states[0]
 
     def is_forgotten(self) -> bool:
-        """Whether the coordinator does not know the transactional id."""
+        """True if the coordinator does not know the transactional id."""
         return bool(self._described().error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
 
     def is_aborted(self) -> bool:
-        """Whether it has aborted a transaction."""
+        """True if it has aborted a transaction."""
         return bool(self._described().transaction_state == "CompleteAbort")
 
     def relayed(self) -> list[bytes]:

@@ -87,7 +87,7 @@ def test_the_broker_is_killed_at_each_step(kafka: KillableKafka, database: Postg
 
 
 def relays_more(outbox: Outbox, aggregates: Aggregates, rows: int) -> None:
-    """Have more rows written, and return when so many more are relayed."""
+    """Let more rows be written, and return when `rows` more are relayed."""
     rows += outbox.metrics()["rows"]
     aggregates.permit(30)
     deadlines.until(lambda: outbox.metrics()["rows"] >= rows)

@@ -1,7 +1,7 @@
 """Which rows of PostgreSQL a relay chooses, and in which order: by ids, as they become visible.
 
-Transactions commit in another order than they draw ids and transaction ids in. What would be skipped or misordered by
-rules that look as good is shown here, and that it is not.
+Transactions commit in another order than they draw ids and transaction ids in. The tests show rows that simpler rules
+would skip or misorder, and that the relay does not.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def test_transactions_that_do_not_wait_for_each_other(stage_of: Callable[..., St
 
 
 def test_locked_keys_have_their_ids_in_the_order_of_commits(stage_of: Callable[..., Stage]) -> None:
-    """Though the id of the second transaction was drawn by the column's default before the first one's row came."""
+    """The column's default draws the second transaction's id before the first one's row comes."""
     stage = stage_of(locks_keys=True)
     with closing(stage.database.connect()) as one, closing(stage.database.connect()) as other:
         stage.write(one, ("a", "one"))
@@ -171,8 +171,8 @@ def test_a_notification_wakes_the_relay(stage_of: Callable[..., Stage], driver: 
 
 
 @pytest.mark.parametrize("driver", postgresql.DRIVERS)
-def test_a_notification_that_comes_with_an_answer_is_known(stage_of: Callable[..., Stage], driver: str) -> None:
-    """It is no longer in the socket, which the relay waits for."""
+def test_a_notification_that_comes_with_a_query_result_is_known(stage_of: Callable[..., Stage], driver: str) -> None:
+    """The notification is no longer in the socket on which the relay waits."""
     database = stage_of().database
     with closing(database.connect(driver)) as connection:
         connection.cursor().execute("LISTEN shop")
@@ -205,7 +205,7 @@ def test_the_database_goes_while_the_relay_waits(stage_of: Callable[..., Stage])
 
 
 def test_an_older_relay_is_fenced(stage_of: Callable[..., Stage]) -> None:
-    """It had chosen rows that the new one relays."""
+    """The older relay had chosen rows that the newer one relays."""
     stage = stage_of()
     stage.commit(range(4))
 
@@ -236,7 +236,7 @@ def test_other_rows_with_the_ids_of_relayed_ones(
 
 
 def test_a_row_that_was_changed_after_it_was_relayed(stage_of: Callable[..., Stage]) -> None:
-    """Of the others nothing is sent again."""
+    """No other row is sent again."""
     stage = stage_of()
     with relays(("psycopg", stage.database.dsn), stage.bootstrap, **stage.options()) as process:
         stage.commit(range(4))
@@ -347,8 +347,8 @@ def test_rows_of_other_shapes(stage_of: Callable[..., Stage], kind: str) -> None
     assert sum(map(len, stage.relayed().values())) == 4
 
 
-def test_a_long_transaction_is_told(stage_of: Callable[..., Stage], caplog: pytest.LogCaptureFixture) -> None:
-    """It does not hold rows back."""
+def test_a_long_transaction_is_logged(stage_of: Callable[..., Stage], caplog: pytest.LogCaptureFixture) -> None:
+    """The long transaction does not hold rows back."""
     stage = stage_of()
     with closing(stage.database.connect()) as long:
         process = long.execute("SELECT pg_backend_pid(), pg_current_xact_id()").fetchone()[0]

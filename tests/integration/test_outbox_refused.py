@@ -125,7 +125,7 @@ def test_it_goes_to_a_topic(shop: Shop) -> None:
 
 
 def test_a_letter_is_sent_again_from_its_table(tmp_path: Path, kafka: EmbeddedKafka) -> None:
-    """As docs/guide/outbox.md has it, with its id: a new one, after those of later rows."""
+    """The statement is that of docs/guide/outbox.md; the row's new id comes after those of later rows."""
     shop = Shop(tmp_path / "shop.db", kafka, "no record")
     with shop.outbox(dead_letter_table="outbox_dead_letters") as outbox:
         while outbox.relay():

@@ -115,7 +115,7 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
         assert len(err.splitlines()) == 1
 
 
-def test_what_cannot_be_sent_at_the_end_is_told(broker: ScriptedBroker) -> None:
+def test_records_that_cannot_be_sent_at_the_end_are_reported(broker: ScriptedBroker) -> None:
     broker.always("Produce", scripted.no_answer)
     code = """
     import kafwire.producer.send.sender

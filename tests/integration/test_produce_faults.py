@@ -1,6 +1,6 @@
-"""What can go wrong with a producer's records: each arrives once and in order, or its delivery says why not.
+"""Faults of a producer's records: each arrives once and in order, or its delivery says why not.
 
-"Once" is read from the log of a broker that recognises repeated batches as Kafka does, and is told when to fail.
+"Once" is read from the log of a broker that recognises repeated batches as Kafka does, and fails on demand.
 """
 
 import threading
@@ -62,7 +62,7 @@ def test_the_first_batch_of_a_partition_is_refused(broker: ScriptedBroker, step:
     assert broker.values("t", 0) == numbers(40)
 
 
-def test_an_answer_is_lost_of_rows_for_many_partitions(broker: ScriptedBroker) -> None:
+def test_a_response_is_lost_of_rows_for_many_partitions(broker: ScriptedBroker) -> None:
     broker.script("Produce", scripted.lose_answer, scripted.close_in_mid_frame, scripted.lose_answer)
     table = pa.table({"value": numbers(1000), "partition": [number % 2 for number in range(1000)]})
     with kafwire.Producer(broker.bootstrap, **QUICK | {"batch_size": 2000}) as producer, within(20):
@@ -278,8 +278,8 @@ def test_use_after_close(broker: ScriptedBroker) -> None:
     assert list(scan.batches()) == []
 
 
-def test_close_lets_go_whoever_waits_in_another_thread(broker: ScriptedBroker) -> None:
-    """A send that waits for room, a flush, a result, and a call that waits for an answer."""
+def test_close_ends_the_waits_of_other_threads(broker: ScriptedBroker) -> None:
+    """A send that waits for room, a flush, a result, and a call that waits for a response."""
     ends: dict[str, BaseException | None] = {}
 
     def run(name: str, call: Callable[[], object]) -> threading.Thread:
@@ -464,7 +464,7 @@ def test_a_fork_within_a_callback_may_wait(broker: ScriptedBroker) -> None:
 
 
 def test_a_callback_that_waits_for_another_delivery_is_refused(broker: ScriptedBroker) -> None:
-    """It runs on the thread that would have to take in the answer: it would wait for ever."""
+    """The callback runs on the thread that would have to take in the response: it would wait for ever."""
     ends: list[object] = []
     done = threading.Event()
     gate = threading.Event()
@@ -532,7 +532,7 @@ def test_acks(broker: ScriptedBroker, acks: str | int, wire: int) -> None:
 
 
 def test_without_acks_a_closed_connection_fails_what_it_still_held(broker: ScriptedBroker) -> None:
-    """Nobody can know more than that: what left is done, the next record finds another connection."""
+    """No more can be known: a sent record is done, the next record finds another connection."""
     broker.script("Produce", scripted.close)
     with kafwire.Producer(broker.bootstrap, **QUICK | {"acks": 0}) as producer, within(10):
         producer.send("t", b"lost", partition=0).result(10)
@@ -619,7 +619,7 @@ def test_wrong_columns_are_named(broker: ScriptedBroker, columns: dict[str, Any]
 
 
 @pytest.mark.parametrize("data", [None, 5, b"x", [b"x"], {"value": [b"x"]}, "text"])
-def test_what_is_not_arrow_is_refused(broker: ScriptedBroker, data: object) -> None:
+def test_data_that_is_not_arrow_is_refused(broker: ScriptedBroker, data: object) -> None:
     with (
         kafwire.Producer(broker.bootstrap, **QUICK) as producer,
         within(10),

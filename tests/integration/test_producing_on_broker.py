@@ -70,7 +70,7 @@ def test_what_consume_prints_produce_reads(cluster: KafkaCluster, topics: tuple[
     assert [(k, v, [(n, h) for n, h in hs]) for k, v, hs in first] == second
 
 
-def test_what_is_produced_is_printed(cluster: KafkaCluster, topics: tuple[str, str]) -> None:
+def test_produced_records_are_printed(cluster: KafkaCluster, topics: tuple[str, str]) -> None:
     """Enough of it for the road by tables, with a key and a header on every line."""
     lines = b"".join(b"%d %s\n" % (n, b"\xff" * (n % 30)) for n in range(50_000))
     run(cluster, "produce", "-t", topics[0], "-k", "key", "-H", "h=1", "-z", "lz4", data=lines)

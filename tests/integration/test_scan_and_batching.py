@@ -1,4 +1,4 @@
-"""What a scan covers (times, ranges, topics, empty ones), and how records come to lie in batches; on a real broker."""
+"""The records of a scan (times, ranges, topics, empty ones), and the batches of a producer; on a real broker."""
 
 import datetime as dt
 import time
@@ -119,7 +119,7 @@ def test_acks(cluster: KafkaCluster, topic_name: str, acks: Any, offset: int) ->
         delivery = producer.send(topic_name, b"x", timestamp_ms=NOW_MS)
         assert delivery.result(20) == (topic_name, 0, offset, NOW_MS)
     deadline = time.monotonic() + 20
-    while values(cluster, topic_name) != [b"x"]:  # without acks nobody says when it is there
+    while values(cluster, topic_name) != [b"x"]:  # without acks no response says when it is there
         assert acks == 0
         assert time.monotonic() < deadline
 

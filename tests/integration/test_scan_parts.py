@@ -183,7 +183,7 @@ def test_a_scan_that_was_split_or_begun_is_not_split(cluster: KafkaCluster, topi
     begun.close()
 
 
-def test_a_piece_of_a_topic_that_was_made_anew_is_refused(cluster: KafkaCluster, topic_name: str) -> None:
+def test_a_piece_of_a_recreated_topic_is_refused(cluster: KafkaCluster, topic_name: str) -> None:
     """Its offsets exist again, with other records."""
     make_topic(cluster, topic_name, [100])
     splits = kafwire.scan(cluster.bootstrap, topic_name).split(2)
@@ -207,7 +207,7 @@ def program(cluster: KafkaCluster, topic: str, code: str, **options: Any) -> sub
 
 
 def last_count(text: str) -> str | None:
-    """What the bar counted last."""
+    """The last count of the bar."""
     counts = re.findall(r"(\d+)/500", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text))
     return counts[-1] if counts else None
 
@@ -229,7 +229,7 @@ def test_a_bar_is_drawn_on_a_terminal(cluster: KafkaCluster, topic_name: str, ho
         while True:
             try:
                 more = os.read(master, 65536)
-            except OSError:  # as Linux tells the end of a terminal
+            except OSError:  # the end of a terminal, on Linux
                 break
             if not more:
                 break
@@ -257,7 +257,7 @@ def test_a_bar_is_not_drawn_elsewhere_unless_forced(cluster: KafkaCluster, topic
     assert last_count(err.decode()) == "500"
 
 
-def test_a_bar_tells_how_far_an_abandoned_read_was(cluster: KafkaCluster, topic_name: str) -> None:
+def test_a_bar_shows_how_far_an_abandoned_read_was(cluster: KafkaCluster, topic_name: str) -> None:
     make_topic(cluster, topic_name, [500])
     code = """
     scan = kafwire.scan(bootstrap, topic, progress="force", chunk_bytes=1)
@@ -273,7 +273,7 @@ def test_a_bar_tells_how_far_an_abandoned_read_was(cluster: KafkaCluster, topic_
 
 
 def test_a_child_s_end_leaves_the_parent_s_bar_alone(cluster: KafkaCluster, topic_name: str) -> None:
-    """What the child inherits may be locked by a thread that is not there, and the terminal is not its own."""
+    """Locks that the child inherits may belong to a thread that is not there, and the terminal is not its own."""
     make_topic(cluster, topic_name, [500])
     code = """
     import os, sys

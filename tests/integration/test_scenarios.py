@@ -1,4 +1,4 @@
-"""Real brokers answer the scenarios as is written down, and random requests as the embedded broker's state does.
+"""Real brokers respond to the scenarios as recorded, and to random requests as the embedded broker's state does.
 
 KAFWIRE_SEED=7 KAFWIRE_EXAMPLES=20 pytest tests/integration/test_scenarios.py     # others, and twenty times as many
 """
@@ -29,7 +29,7 @@ def kafka(request: pytest.FixtureRequest, version: str) -> Iterator[RealKafka]:
 
 
 @pytest.mark.parametrize("version", seeds.sampled(CLUSTERS, DEFAULT_VERSION, OLDEST_VERSION))
-def test_real_brokers_answer_as_is_written_down(kafka: RealKafka, version: str) -> None:
+def test_real_brokers_respond_as_recorded(kafka: RealKafka, version: str) -> None:
     listed = scenarios(version, needs=())
     assert len(listed) >= 40
     said = {scenario.name: play(scenario, kafka) for scenario in listed}
@@ -39,7 +39,7 @@ def test_real_brokers_answer_as_is_written_down(kafka: RealKafka, version: str) 
 
 
 @pytest.mark.parametrize("version", seeds.sampled(CLUSTERS, DEFAULT_VERSION))
-def test_real_brokers_that_end_or_pause_answer_as_is_written_down(version: str) -> None:
+def test_real_brokers_that_end_or_pause_respond_as_recorded(version: str) -> None:
     listed = [scenario for scenario in scenarios(version) if scenario.needs]
     said: dict[str, list[str]] = {}
     with OwnCluster(version) as cluster, kafwire.Client(cluster.bootstrap) as client:
@@ -55,7 +55,7 @@ def test_real_brokers_that_end_or_pause_answer_as_is_written_down(version: str) 
 @pytest.mark.parametrize(
     ("version", "transaction_version"), [(DEFAULT_VERSION, 1), (DEFAULT_VERSION, 2), (OLDEST_VERSION, 1)]
 )
-def test_the_embedded_broker_answers_random_requests_as_kafka_does(
+def test_the_embedded_broker_responds_to_random_requests_as_kafka_does(
     kafka: RealKafka, version: str, transaction_version: int
 ) -> None:
     first = seeds.of_test()

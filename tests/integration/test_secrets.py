@@ -45,7 +45,7 @@ PLACE = str(ROOT / "kafwire")
 
 @dataclass
 class Evidence:
-    """What was said by clients, by where."""
+    """The texts of clients, by their place."""
 
     said: list[tuple[str, str]] = field(default_factory=list)
     errors: list[tuple[str, BaseException]] = field(default_factory=list)
@@ -86,14 +86,14 @@ class Evidence:
 
 
 def forms(secret: str) -> list[str]:
-    """A secret as it may be shown; of base64, what is the same whatever stands before it."""
+    """A secret as it may be shown; of base64, the part that is the same after any prefix."""
     data = secret.encode()
     shifted = [base64.b64encode(b"\0" * shift + data)[4:-4].decode() for shift in range(3)]
     return [secret, data.hex(), data.hex(" "), *(text for text in shifted if len(text) > 8)]
 
 
 def locals_of(error: BaseException | None) -> Iterator[str]:
-    """What a report with locals shows of kafwire's own frames; those of users are theirs."""
+    """The local variables in a report of kafwire's own frames; those of users are theirs."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -196,7 +196,7 @@ def endpoint(world: World, listener: str, url: str | None = None) -> dict[str, A
 
 
 def feed(world: World, count: int = 60) -> None:
-    """Have the endpoint give tokens that the broker takes."""
+    """Let the endpoint give tokens that the broker accepts."""
     world.tokens.answers.clear()
     for _ in range(count):
         answer = {"access_token": token(world), "token_type": "Bearer", "expires_in": 300}
@@ -429,7 +429,7 @@ def test_no_secret_is_shown(world: World, surface: str) -> None:
 
 
 def test_what_was_done_is_what_was_meant(world: World) -> None:
-    """Each success succeeded, each failure failed, and nothing raised what is not kafwire's."""
+    """Each success succeeded, each failure failed, and nothing raised an error from outside of kafwire."""
     failed = {where for where, _ in world.evidence.errors}
     assert not [where for where in failed if where.endswith(", success")]
     assert not [(where, error) for where, error in world.evidence.errors if where.startswith("surprise")]
@@ -472,7 +472,7 @@ def test_a_crash_shows_nothing(world: World, crash: str) -> None:
 
 
 def test_processes_that_are_started_show_nothing(world: World) -> None:
-    """Brokers: whoever is on the machine sees their command lines, and this user their environment."""
+    """Brokers: every user of the machine sees their command lines, and this user their environment."""
     pid = world.cluster.node(1).pid
     told = b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")).decode("latin-1")
     assert "kafka.Kafka" in told

@@ -42,7 +42,7 @@ def secured() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(params=["native", "python"])
 def tls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What TLS runs by: OpenSSL in the I/O thread, or Python's module ssl."""
+    """The implementation of TLS: OpenSSL in the I/O thread, or Python's module ssl."""
     if request.param == "python":
         monkeypatch.setenv("KAFWIRE_TLS", "python")
     return str(request.param)
@@ -90,7 +90,7 @@ def test_any_password_is_taken_as_it_is(secured: KafkaCluster, mechanism: str) -
 
 
 def wrong(made: dict[str, Any]) -> list[tuple[str, Callable[[], object]]]:
-    """What each kind of client does that asks a broker first."""
+    """The first call of each kind of client that asks a broker."""
 
     def send() -> None:
         with kafwire.Producer(**made) as producer:
@@ -158,7 +158,7 @@ def test_a_certificate_that_the_broker_does_not_know(secured: KafkaCluster, tmp_
 
 
 @pytest.mark.usefixtures("tls")
-def test_a_broker_whose_certificate_nobody_trusts(secured: KafkaCluster) -> None:
+def test_a_broker_whose_certificate_is_not_trusted(secured: KafkaCluster) -> None:
     made = options(secured, "SASL_SSL", "PLAIN")
     del made["ssl_ca_location"]
     for what, ask in wrong(made | {"ssl_ca_pem": Authority.new().pem.decode()}):

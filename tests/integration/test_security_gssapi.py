@@ -79,7 +79,7 @@ def test_without_a_ticket(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:
         client.metadata()
 
 
-def test_a_service_that_nobody_knows(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:
+def test_an_unknown_service(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:
     made = options(
         secured,
         sasl_kerberos_principal="bob",
@@ -91,7 +91,7 @@ def test_a_service_that_nobody_knows(secured: KafkaCluster, kdc: kerberos.Kdc) -
 
 
 def test_a_kdc_that_hangs(secured: KafkaCluster, kdc: kerberos.Kdc, tmp_path: Path) -> None:
-    """It takes the connection and says nothing, for which Kerberos' libraries wait longer than anybody here."""
+    """The KDC takes the connection and says nothing, for which Kerberos' libraries wait longer than any user."""
 
     def hang(connection: socket.socket) -> None:
         while connection.recv(65536):
@@ -155,7 +155,7 @@ def test_java_by_its_documented_properties(secured: KafkaCluster, kdc: kerberos.
 
 
 def test_librdkafkas_wheels_have_no_gssapi(secured: KafkaCluster, kdc: kerberos.Kdc) -> None:
-    """What the page says; where this fails, the block there can be tried with librdkafka itself."""
+    """The documentation says so; where this fails, its block can be tried with librdkafka itself."""
     confluent_kafka = pytest.importorskip("confluent_kafka")
     made: Any = properties(documented(secured, kdc, "librdkafka"))
     with pytest.raises(confluent_kafka.KafkaException, match="No provider for SASL mechanism GSSAPI"):

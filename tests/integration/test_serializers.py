@@ -23,7 +23,7 @@ pytestmark = pytest.mark.either_kafka
 
 
 class Flight(msgspec.Struct):
-    """What is sent here."""
+    """The values that a test sends."""
 
     to: str
 

@@ -69,7 +69,7 @@ def write(bootstrap: str, topic: str, count: int = RECORDS, **options: Any) -> N
 
 
 def read(consumer: ShareConsumer, count: int) -> dict[int, int]:
-    """So many records, as they come: each with its delivery count. They are processed."""
+    """Read and process `count` records as they come; return each with its delivery count."""
     found: dict[int, int] = {}
     for batch in consumer.batches(timeout=20.0):
         found |= dict.fromkeys(values(batch), batch.delivery_count)
@@ -92,7 +92,7 @@ def test_what_was_handed_out_is_accepted_when_more_is_asked_for(bootstrap: str, 
         assert again.poll(0.7) == []
 
 
-def test_who_leaves_by_an_exception_releases_what_he_had(bootstrap: str, topic: str) -> None:
+def test_a_consumer_that_leaves_by_an_exception_releases_its_records(bootstrap: str, topic: str) -> None:
     with (
         pytest.raises(ValueError, match="no"),
         ShareConsumer(
@@ -130,7 +130,7 @@ def test_records_one_by_one_are_acknowledged_each_by_itself(bootstrap: str, topi
         assert read(again, RECORDS // 5) == dict.fromkeys(range(0, RECORDS, 5), 2)
 
 
-def test_who_commits_does_not_wait_for_records(bootstrap: str, topic: str) -> None:
+def test_a_commit_does_not_wait_for_records(bootstrap: str, topic: str) -> None:
     with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as consumer:
         (batch,) = consumer.poll(10.0)
         reader = threading.Thread(target=consumer.poll, args=(20.0,))
@@ -157,7 +157,7 @@ def test_a_whole_batch_is_acknowledged_by_a_column(bootstrap: str, topic: str, c
         assert batch.is_acknowledged
         consumer.commit()
         again = list(read(consumer, RECORDS // 4))
-        assert again == [value for value in range(RECORDS) if value % 4 == 1], "what was released comes again"
+        assert again == [value for value in range(RECORDS) if value % 4 == 1], "released records come again"
 
 
 def test_a_column_that_does_not_fit_says_nothing(bootstrap: str, topic: str) -> None:
@@ -191,7 +191,7 @@ def test_members_share_one_partition_and_each_record_is_processed_once(bootstrap
     assert seen == Counter(range(RECORDS))
 
 
-def test_a_lock_that_runs_out_gives_the_records_to_others_and_is_told(bootstrap: str, topic: str) -> None:
+def test_a_lock_that_runs_out_gives_the_records_to_others_and_is_reported(bootstrap: str, topic: str) -> None:
     configure(bootstrap, topic, "share.record.lock.duration.ms", "2000")
     with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as slow:
         (batch,) = slow.poll(10.0)
@@ -205,7 +205,7 @@ def test_a_lock_that_runs_out_gives_the_records_to_others_and_is_told(bootstrap:
                 slow.commit()
 
 
-def test_what_was_said_in_a_session_that_is_lost_is_told(topic: str, bootstrap: str) -> None:
+def test_acknowledgements_in_a_lost_session_are_reported(topic: str, bootstrap: str) -> None:
     with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as consumer:
         (batch,) = consumer.poll(10.0)
         for connection in consumer._core.cluster.connections:
@@ -242,7 +242,7 @@ def test_what_was_delivered_too_often_is_rejected(bootstrap: str, topic: str, ca
                 batch.release()
             return "max_deliveries" in caplog.text
 
-        until(is_rejected, "what comes for the third time is rejected")
+        until(is_rejected, "the third delivery is rejected")
         assert counts == [1, 2]
 
 

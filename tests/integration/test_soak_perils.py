@@ -1,4 +1,4 @@
-"""The soak's perils on real clusters: what is missing is what the log lost, and readers were told."""
+"""The soak's perils on real clusters: the log lost the missing records, and readers got an error."""
 
 from __future__ import annotations
 

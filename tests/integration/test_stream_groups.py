@@ -112,5 +112,5 @@ def test_streams_come_and_go_and_each_order_is_billed_once(
         isolation: Any = "read_committed" if guarantee == "exactly_once" else "read_uncommitted"
         with kafwire.scan(kafka.bootstrap, "bills", isolation_level=isolation) as found:
             bills = [int(value) for value in pa.table(found)["value"].to_pylist()]
-    # Nobody died, and what was in hand was finished: nothing is billed twice either way.
+    # No member died, and the records in hand were finished: nothing is billed twice either way.
     assert Counter(bills) == Counter(range(COUNT))

@@ -78,7 +78,7 @@ def run(
     """Run a pipeline from orders to bills, until so many offsets are committed."""
 
     async def main() -> StreamSummary:
-        given: dict[str, Any] = {"linger_ms": 1, "request_timeout_ms": 1000}  # for answers that are lost
+        given: dict[str, Any] = {"linger_ms": 1, "request_timeout_ms": 1000}  # for lost responses
         if transactional_id is not None:
             given["transactional_id"] = transactional_id
         guarantee: Any = "at_least_once" if transactional_id is None else "exactly_once"
@@ -147,7 +147,7 @@ def test_exactly_once(orders: EmbeddedKafka) -> None:
 
 
 FAULTS: dict[str, Callable[[EmbeddedKafka], object]] = {
-    "a lost answer": lambda kafka: kafka.drop_response("Produce", topic="bills"),
+    "a lost response": lambda kafka: kafka.drop_response("Produce", topic="bills"),
     "a lost commit": lambda kafka: kafka.drop_response("EndTxn"),
     "a refused record": lambda kafka: kafka.fail_next("Produce", "INVALID_RECORD", topic="bills"),
     "refused offsets": lambda kafka: kafka.fail_next("TxnOffsetCommit", "ILLEGAL_GENERATION"),
@@ -294,7 +294,7 @@ BOOKS = [b'{"books":0}', b'{"books":1}', b"{what?", b'{"books":3}']
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize("step", DOUBLE)
 def test_records_that_fail_are_written_as_they_were_read(kafka: EmbeddedKafka, step: str, guarantee: Any) -> None:
-    """And so is one that no deserializer takes, whatever the producer's serializers make of results."""
+    """A record that no deserializer takes is written so, too, whatever serializers the producer has for results."""
     for topic in ("orders", "bills", "dead"):
         kafka.create_topic(topic)
     for value in BOOKS:

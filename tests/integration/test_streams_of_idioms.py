@@ -16,14 +16,14 @@ ORDERS = 25
 
 
 class OfContext:
-    """As confluent-kafka's serializers are called."""
+    """A serializer with the call of confluent-kafka's."""
 
     def __call__(self, obj: Any, ctx: Any = None) -> str:
         return json.dumps({ctx.field: obj, "topic": ctx.topic})
 
 
 class OfTopic:
-    """As kafka-python's serializers are called."""
+    """A serializer with the call of kafka-python's."""
 
     def serialize(self, topic: str, headers: Any, data: Any) -> bytes:
         return json.dumps([data, topic, len(headers)]).encode()

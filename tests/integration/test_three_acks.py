@@ -1,4 +1,4 @@
-"""What `acks` 0, 1 and "all" lose, and store twice, under which fault: the table in docs/guide/producing.md."""
+"""The records that `acks` 0, 1 and "all" lose, and store twice, under which fault: the table in docs/guide/producing.md."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_connection_breaks(cluster: KafkaCluster, topic_name: str, fault: Any,
 
 @pytest.mark.timeout(240)
 def test_a_leader_dies_before_its_followers_have_what_it_has_taken(cluster: KafkaCluster, topic_name: str) -> None:
-    """Followers stand still, so nothing is replicated; who leads after the death has not heard of it."""
+    """Followers stand still, so nothing is replicated; the leader after the death does not have the record."""
     make_topic(cluster.direct, topic_name, replication_factor=3)
     with ExitStack() as stack:
         made = producers(cluster, topic_name, stack)
@@ -83,7 +83,7 @@ def test_a_leader_dies_before_its_followers_have_what_it_has_taken(cluster: Kafk
         for node in followers:
             node.pause()
             stack.callback(node.resume)
-        # The answer to the fetch that a follower left at the leader waits in its socket: it must be empty by now.
+        # The response to the fetch that a follower left at the leader waits in its socket: it must be empty by now.
         time.sleep(5 * PARKED_MS / 1000)
         sent = {name: producer.send(topic_name, name.encode()) for name, producer in made.items()}
         assert sent["none"].result(30).offset == -1

@@ -203,7 +203,7 @@ def test_a_rolling_restart(flavours: list[Flavour], three: KafkaCluster, topic_n
 
 
 def test_0146_leaders_move_back_and_forth(flavours: list[Flavour], three: KafkaCluster, topic_name: str) -> None:
-    """Reassigned while nothing fails: answers name the new leader (KIP-951), and positions stay."""
+    """Reassigned while nothing fails: responses name the new leader (KIP-951), and positions stay."""
     place(three, topic_name, [[1], [2]])
     with both(flavours, three, topics=topic_name) as consumers:
         following = Following(consumers)
@@ -360,7 +360,7 @@ def test_1701_compaction_leaves_holes(flavours: list[Flavour], three: KafkaClust
 def test_0123_connections_that_brokers_close_when_idle(
     flavours: list[Flavour], three: KafkaCluster, topic_name: str
 ) -> None:
-    """Paused for longer than brokers keep a silent connection: what is read next has to come all the same."""
+    """Paused for longer than brokers keep a silent connection: the next records have to come all the same."""
     make_topic(three.bootstrap, topic_name, PARTITIONS)
     expected = fill(three.bootstrap, topic_name, PARTITIONS, 5)
     where = [TopicPartition(topic_name, number) for number in range(PARTITIONS)]

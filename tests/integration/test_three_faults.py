@@ -212,12 +212,12 @@ def test_a_frozen_broker_does_not_hold_the_others_back(three: KafkaCluster, topi
     expected = {partition: [b"first", b"second"] for partition in leaders} | {
         partition: [b"first"] for partition, node in leaders.items() if node == leaders[0] and partition
     }
-    # Until it hears of its successor, the node that was frozen answers as the leader that it was.
+    # Until it learns of its successor, the node that was frozen responds as the leader that it was.
     until(lambda: by_partition(three, topic_name) == expected, "the log of the new leaders")
 
 
 def test_a_record_that_the_topic_is_too_small_for(cluster: KafkaCluster, topic_name: str) -> None:
-    """It fails alone: what was sent before and after it arrives, in order, in its partition and in others."""
+    """Only that record fails: records sent before and after it arrive, in order, in its partition and in others."""
     make_topic(cluster, topic_name, 2, {"max.message.bytes": "5000"})
     with within(30), kafwire.Producer(cluster.bootstrap, batch_size=1000, linger_ms=0) as producer:
         deliveries = [

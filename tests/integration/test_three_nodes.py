@@ -35,7 +35,7 @@ def test_commits_go_on_when_the_coordinator_dies(three: KafkaCluster, topic_name
 def test_all_brokers_go_on_at_other_ports(
     three: KafkaCluster, names: dict[str, list[tuple[str, int]]], topic_name: str
 ) -> None:
-    """Only the name in `bootstrap_servers` leads to them (KIP-899). What is sent meanwhile arrives once, in order."""
+    """Only the name in `bootstrap_servers` leads to them (KIP-899). Records sent meanwhile arrive once, in order."""
     running = three
 
     def boot_from(node: Node) -> None:

@@ -51,7 +51,7 @@ def test_each_row_goes_to_its_topic(flavour: Flavour, broker: ScriptedBroker, ro
 
 
 def test_rows_go_where_they_would_go_topic_by_topic(flavour: Flavour, broker: ScriptedBroker) -> None:
-    """By partition, key or a function, in several chunks, through a buffer that is smaller than the table."""
+    """Rows go by partition, key or a function, in several chunks, through a buffer smaller than the table."""
     seed = seeds.of_test()
     chance = random.Random(seed)
     rows = 4000
@@ -103,7 +103,7 @@ def test_rows_without_a_key_are_spread(flavour: Flavour, broker: ScriptedBroker,
     "names", [["t", None], [5, 6], pa.array(["t", "t"]).dictionary_encode()], ids=["null", "numbers", "dictionary"]
 )
 def test_a_topic_for_all_passes_the_column_over(flavour: Flavour, broker: ScriptedBroker, names: Any) -> None:
-    """What was read from one topic can be written to another as it is."""
+    """Rows that were read from one topic can be written to another as they are."""
     table = pa.table({"value": [b"a", b"b"], "topic": names})
     with flavour.producer(broker.bootstrap, **QUICK) as producer, within(10):
         assert producer.send_batch("u", table).result(10) == [("u", 0, 0, 2)]

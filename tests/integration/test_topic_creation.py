@@ -31,7 +31,7 @@ def names(cluster: KafkaCluster) -> set[str]:
         return {topic.name for topic in client.metadata().topics}
 
 
-def test_what_is_sent_makes_its_topic(creating: KafkaCluster, topic_name: str) -> None:
+def test_a_send_creates_its_topic(creating: KafkaCluster, topic_name: str) -> None:
     one, rows, first, second, awaited = (f"{topic_name}-{n}" for n in range(5))
     with kafwire.Producer(creating.bootstrap) as producer:
         assert producer.send(one, b"x").result(30).topic == one
@@ -47,7 +47,7 @@ def test_what_is_sent_makes_its_topic(creating: KafkaCluster, topic_name: str) -
     assert pa.table(kafwire.scan(creating.bootstrap, rows)).num_rows == 9
 
 
-def test_what_is_deleted_under_a_running_producer_stays_deleted(creating: KafkaCluster, topic_name: str) -> None:
+def test_a_topic_deleted_under_a_running_producer_stays_deleted(creating: KafkaCluster, topic_name: str) -> None:
     options: Any = {
         "metadata_max_age_ms": 200,
         "linger_ms": 0,
@@ -66,7 +66,7 @@ def test_what_is_deleted_under_a_running_producer_stays_deleted(creating: KafkaC
         assert topic_name not in names(creating)
 
 
-def test_reading_makes_no_topic_unless_it_is_told_to(creating: KafkaCluster, topic_name: str) -> None:
+def test_reading_creates_no_topic_unless_an_option_allows_it(creating: KafkaCluster, topic_name: str) -> None:
     with within(20):
         with pytest.raises(BrokerError, match="does not exist"):
             kafwire.scan(creating.bootstrap, topic_name)

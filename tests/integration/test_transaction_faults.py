@@ -37,7 +37,7 @@ QUICK: dict[str, Any] = {
 
 
 class Direct:
-    """A cluster past its proxies, for those who look."""
+    """A cluster past its proxies, for the checks."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.bootstrap = cluster.direct
@@ -68,7 +68,7 @@ def broken(proxied: KafkaCluster) -> Iterator[KafkaCluster]:
     proxied.proxy.restart()
 
 
-def test_every_answer_is_lost_once(broken: KafkaCluster, topic_name: str) -> None:
+def test_every_response_is_lost_once(broken: KafkaCluster, topic_name: str) -> None:
     create(Direct(broken), topic_name, 2)  # type: ignore[arg-type]
     group = uuid.uuid4().hex
     with kafwire.Producer(broken.bootstrap, transactional_id=topic_name, **QUICK) as producer:
@@ -106,19 +106,19 @@ def test_a_slow_end_does_not_decide_a_later_transaction(broken: KafkaCluster, to
 
 
 def judge(seen: list[bytes], offset: int | None, told: dict[int, bool | None], copies: int) -> None:
-    """Hold what readers see against what was told of each transaction: committed, aborted, or (None) neither."""
+    """Compare the records that readers see with each transaction's outcome: committed, aborted, or (None) neither."""
     found = Counter(map(int, seen))
-    assert set(found) <= set(told), "what nobody has sent"
+    assert set(found) <= set(told), "records that no producer sent"
     for number, committed_ in told.items():
         if committed_ is None:
             assert found[number] in (0, copies), f"{number} is torn: {found[number]} of {copies}"
         else:
-            assert found[number] == copies * committed_, f"{number} was told {committed_}, {found[number]} are there"
+            assert found[number] == copies * committed_, f"{number}: reported {committed_}, {found[number]} are there"
     assert offset == max(found, default=None), "the group's offset is not that of the last committed transaction"
 
 
 def test_a_storm(broken: KafkaCluster, topic_name: str) -> None:
-    """Everything breaks now and then: what was told to be committed is there, once, and nothing of the rest."""
+    """Everything breaks now and then: records reported as committed are there, once, and nothing of the rest."""
     create(Direct(broken), topic_name, 3)  # type: ignore[arg-type]
     group = uuid.uuid4().hex
     chance = random.Random(broken.proxy.seed)
@@ -143,7 +143,7 @@ def test_a_storm(broken: KafkaCluster, topic_name: str) -> None:
             pass
         except TransactionAbortableError:
             told[number] = False
-        except ProducerFencedError:  # by a question of its own that came late: nothing is torn, but it begins anew
+        except ProducerFencedError:  # by its own late request: nothing is torn, but it needs a new producer
             fenced += 1
             producer.close()
             producer = kafwire.Producer(broken.bootstrap, transactional_id=topic_name, **QUICK)
@@ -205,7 +205,7 @@ def test_a_program_that_is_killed_processes_each_record_once(
 
 
 def read_by_confluent(bootstrap: str, topic: str, partitions: int) -> list[bytes]:
-    """What librdkafka sees of committed records, up to the ends."""
+    """The committed records that librdkafka sees, up to the ends."""
     options = {"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "isolation.level": "read_committed"}
     consumer = ck.Consumer(
         {**options, "auto.offset.reset": "earliest", "enable.partition.eof": True, "enable.auto.commit": False}
@@ -260,7 +260,8 @@ def test_clients_read_what_the_others_committed(broken: KafkaCluster, topic_name
     assert sorted(seen.value or b"" for seen in by_java) == sorted(expected)
 
 
-# Of a batch with one small record, what its checksum covers, and where in that its header says who sent it, and what.
+# Of a batch with one small record: the bytes that its checksum covers, and the header fields of the producer and of the
+# value.
 COVERED, PRODUCER_ID, EPOCH, SEQUENCE, VALUE = 54, range(22, 30), range(30, 32), range(32, 36), range(46, 53)
 
 
@@ -281,9 +282,10 @@ def is_refusal(error: BaseException | None) -> bool:
 def test_a_producer_that_is_damaged_on_its_way_is_refused_and_not_recognised(
     broken: KafkaCluster, topic_name: str, at: int, partitions: int
 ) -> None:
-    """Brokers look at who sends before they look at the checksum: what is damaged there is no CORRUPT_MESSAGE to them.
+    """Brokers look at the producer id before they look at the checksum: damage there is no CORRUPT_MESSAGE to them.
 
-    It may as well be true: so the user is told, and the transaction can only be aborted. The next one can be committed.
+    It may as well be true: so the user gets an error, and the transaction can only be aborted. The next one can be
+    committed.
     """
     create(Direct(broken), topic_name, 2)  # type: ignore[arg-type]
     with kafwire.Producer(broken.bootstrap, transactional_id=topic_name, **QUICK | {"linger_ms": 50}) as producer:
@@ -334,7 +336,7 @@ def test_a_producer_of_another_client_is_fenced(broken: KafkaCluster, topic_name
 def test_a_transaction_that_takes_too_long(
     broken: KafkaCluster, topic_name: str, request: pytest.FixtureRequest
 ) -> None:
-    """The coordinator aborts it. With version 1 the producer is told that it is fenced, and a new one goes on."""
+    """The coordinator aborts it. With version 1 the producer gets a fencing error, and a new one goes on."""
     create(Direct(broken), topic_name, 1)  # type: ignore[arg-type]
     options: dict[str, Any] = {"transactional_id": topic_name, "transaction_timeout_ms": 500, **QUICK}
     with kafwire.Producer(broken.direct, **options) as producer:

@@ -31,7 +31,7 @@ def topic(broker: KafkaCluster, topic_name: str) -> str:
 
 
 def test_a_scan_begun_at_once_reads_what_the_transactions_came_to(broker: KafkaCluster, topic: str) -> None:
-    """Up to the offsets that the deliveries told: a commit returns before its markers are written."""
+    """Up to the offsets of the deliveries: a commit returns before its markers are written."""
     wanted: list[bytes] = []
     with producer_of(broker) as producer, kafwire.Client(broker.bootstrap) as client:
         producer.init_transactions()

@@ -17,7 +17,7 @@ from tests.support.time_limits import within
 
 TABLE = pa.table({"value": [b"x"]})
 LIMIT_MS = 400
-# Attempts of less than the limit each, so that the last error tells why.
+# Attempts of less than the limit each, so that the last error names the cause.
 CLIENT: dict[str, Any] = {
     "default_api_timeout_ms": LIMIT_MS,
     "socket_connection_setup_timeout_ms": 200,
@@ -54,7 +54,7 @@ calls = pytest.mark.parametrize("call", [client_call, client_topic, scan, send, 
 
 
 @calls
-def test_nobody_listens(call: Callable[[str], None]) -> None:
+def test_no_server_listens(call: Callable[[str], None]) -> None:
     address = closed_port()
     with within(5), pytest.raises(KafkaConnectionError, match=f"{address}.*refused.*is it running") as caught:
         call(address)
@@ -62,7 +62,7 @@ def test_nobody_listens(call: Callable[[str], None]) -> None:
 
 
 @calls
-def test_somebody_listens_and_says_nothing(call: Callable[[str], None]) -> None:
+def test_a_server_listens_and_says_nothing(call: Callable[[str], None]) -> None:
     with black_hole() as address, within(5), pytest.raises(KafkaConnectionError, match=f"{address}.*no response"):
         call(address)
 
@@ -74,7 +74,7 @@ def test_the_name_cannot_be_resolved(call: Callable[[str], None]) -> None:
 
 
 @calls
-def test_somebody_listens_who_is_no_broker(call: Callable[[str], None]) -> None:
+def test_a_server_listens_that_is_no_broker(call: Callable[[str], None]) -> None:
     def greet(connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
@@ -122,7 +122,7 @@ def test_an_unknown_topic_leaves_the_producer_of_use(broker: ScriptedBroker) -> 
         assert producer.send("t", b"x", partition=0).result(10).offset == 0
 
 
-def test_a_topic_that_is_not_allowed_is_told_at_once(broker: ScriptedBroker) -> None:
+def test_a_topic_that_is_not_allowed_is_an_error_at_once(broker: ScriptedBroker) -> None:
     broker.always("Metadata", error(29))
     with within(5), pytest.raises(BrokerError, match="'t'") as caught:
         kafwire.scan(broker.bootstrap, "t")
@@ -159,7 +159,7 @@ def test_a_broker_id_that_does_not_exist(broker: ScriptedBroker) -> None:
 
 
 def test_a_broker_that_hangs_is_given_up_after_request_timeout_ms(broker: ScriptedBroker) -> None:
-    """The connection with the unanswered request is closed, and the call goes on over another."""
+    """The connection with the pending request is closed, and the call goes on over another."""
     broker.script("ListOffsets", no_answer)
     with within(10, at_least=0.3):
         stream = kafwire.scan(broker.bootstrap, "t", partitions=[0], request_timeout_ms=300)
@@ -170,7 +170,7 @@ def test_a_broker_that_hangs_is_given_up_after_request_timeout_ms(broker: Script
 
 
 def test_a_call_given_up_does_not_spoil_the_next(broker: ScriptedBroker) -> None:
-    """A metadata request that nobody waits for any more must not be taken for the next one's."""
+    """A metadata request of a call that was given up must not be taken for the next one's."""
     with kafwire.Client(broker.bootstrap, default_api_timeout_ms=300) as client:
         client.topic("t")
         broker.topics["late"] = 3

@@ -42,7 +42,7 @@ static inline uint32_t get_u32(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* The byte at `index` of the body that belongs to `key`: a body that is somebody else's does not look right. */
+/* The byte at `index` of the body that belongs to `key`: the body of another key does not look right. */
 static inline uint8_t pattern(uint32_t key, uint32_t index) { return (uint8_t)(key * 31 + index * 7 + (index >> 8)); }
 
 static inline void fill_pattern(uint8_t *p, uint32_t key, uint32_t from, uint32_t size) {

@@ -1,9 +1,10 @@
-/* Answers that the I/O thread queues (fast_path.c, by the response filter of loop.c), under an engine that seeks, forgets, gives up, detaches and
- * attaches, and readers that wait, read halves and tell. Usage: fast_path_stress SEED ROUNDS
+/* Responses that the I/O thread queues (fast_path.c, by the response filter of loop.c), under an engine that seeks,
+ * forgets, gives up, detaches and attaches, and readers that wait, read halves and notify. Usage: fast_path_stress SEED
+ * ROUNDS
  *
- * Invariant: each place's offsets come once and in order from where it was last sought, whoever queued them; the engine
- * hears of every answer, also of those that are left to readers to tell of; no filter runs after it was taken off; at the
- * end nothing is charged and no buffer is left. */
+ * Invariant: each place's offsets come once and in order from where it was last sought, from whichever thread queued
+ * them; the engine is notified of every response, also of those that readers have to pass on; no filter runs after it
+ * was taken off; at the end nothing is charged and no buffer is left. */
 #include "check.h"
 
 #include "kafwire/consumer/fetch/native/fast_path.h"
@@ -33,7 +34,7 @@ static void put_u64(uint8_t *p, uint64_t value) {
 
 static int64_t get_i64(const uint8_t *p) { return (int64_t)((uint64_t)get_u32(p) << 32 | get_u32(p + 4)); }
 
-/* ---- the peer: answers each request at once, with batches from the offsets that it names ---- */
+/* ---- the peer: responds to each request at once, with batches from the offsets that it names ---- */
 
 typedef struct peer {
     int fd;
@@ -57,7 +58,8 @@ static uint8_t *put_batch(uint8_t *p, int64_t base, uint32_t records, uint32_t p
     return p + HEADER + padding;
 }
 
-/* Version 17. Some partitions have an aborted transaction, and some answers a tagged field: those are the engine's. */
+/* Version 17. Some partitions have an aborted transaction, and some responses a tagged field: those are the
+ * engine's. */
 static size_t make_answer(dice *d, uint8_t *out, uint32_t id, const uint8_t *asked, uint32_t partitions) {
     static const uint8_t head[11] = {0};
     uint8_t *records = malloc(1 << 20), *p = out + 4;
@@ -260,7 +262,7 @@ static void ask(source *s) {
     s->in_flight = 1;
 }
 
-/* While the request is in flight, or was answered without the engine's knowing. */
+/* While the request is in flight, or has a response that the engine has not seen. */
 static void disturb(source *s) {
     cursor *c = &s->cursors[below(&s->d, EACH)];
     kw_taken taken;
@@ -298,7 +300,7 @@ static void disturb(source *s) {
     }
 }
 
-/* The rest of an answer, as make_answer wrote it. */
+/* The rest of a response, as make_answer wrote it. */
 static void apply_answer(source *s, kw_buf *frame) {
     int32_t n;
     int pushed = 0;
@@ -384,13 +386,13 @@ static void one_round(dice *d) {
         readers[i].d = roll(d);
         CHECK(!pthread_create(&readers[i].thread, NULL, run_reader, &readers[i]));
     }
-    /* In step: both ask, both are answered. So a word that is lost is missed by nobody else's coming. */
+    /* In step: both send a request, both get a response. So a lost notice is not hidden by a later one. */
     for (int turn = 0; turn < TURNS; turn++) {
         for (int i = 0; i < SOURCES; i++) ask(&sources[i]);
         if (below(d, 2)) disturb(&sources[below(d, SOURCES)]);
         while (sources[0].in_flight || sources[1].in_flight) {
             struct pollfd readable = {.fd = kw_loop_fileno(all.loop), .events = POLLIN};
-            CHECK(poll(&readable, 1, WAIT_MS) == 1); /* else an answer is there, and nobody told of it */
+            CHECK(poll(&readable, 1, WAIT_MS) == 1); /* else a response is there, and its notice was lost */
             if (below(d, 3) == 0) disturb(&sources[below(d, SOURCES)]);
             drain(&all, sources);
         }
@@ -424,7 +426,7 @@ int main(int argc, char **argv) {
         one_round(&d);
     }
     kw_pool_trim(pool, 0);
-    printf("ok: %llu fed, %llu left, %llu told, %llu seeks, %llu read\n", (unsigned long long)fed,
+    printf("ok: %llu fed, %llu left, %llu notified, %llu seeks, %llu read\n", (unsigned long long)fed,
            (unsigned long long)left_over, (unsigned long long)told, (unsigned long long)seeks,
            (unsigned long long)read_slices);
     return 0;

@@ -1,8 +1,8 @@
-/* The frame core against a model: random requests, a peer that answers them, bytes cut anywhere in both directions, and
- * an end at any point. Usage: frame_test SEED ROUNDS
+/* The frame core against a model: random requests, a peer that responds to them, bytes cut anywhere in both directions,
+ * and an end at any point. Usage: frame_test SEED ROUNDS
  *
- * Invariant: what the peer parses is what was queued; every answer reaches its request, in order; requests without an
- * answer complete with their last byte; whatever happens, no buffer is left when the frames are cleared. */
+ * Invariant: the peer parses the queued requests; every response reaches its request, in order; requests without a
+ * response complete with their last byte; whatever happens, no buffer is left when the frames are cleared. */
 #include "check.h"
 
 #include "kafwire/runtime/native/frame.h"
@@ -98,7 +98,7 @@ static void random_round(dice *d) {
                 left -= part;
             }
             kw_frames_sent(&frames, taken);
-        } else if (what == 2) { /* the peer reads, checks and answers one request */
+        } else if (what == 2) { /* the peer reads, checks and responds to one request */
             size_t here = wire_out.size - wire_out.read;
             uint8_t *start = wire_out.data + wire_out.read;
             if (here < 4 || here - 4 < get_u32(start)) continue;
@@ -227,7 +227,7 @@ static void poisons(void) {
              BYTES(4, 99), 8, 100, 0);
 }
 
-/* A prefix alone commits nothing; afterwards what is allocated stays within the promise at the top of frame.c. */
+/* A prefix alone commits nothing; afterwards the allocated memory stays within the promise at the top of frame.c. */
 static void growth(uint32_t size) {
     dice d = 1;
     kw_frames frames;

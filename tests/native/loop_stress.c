@@ -1,10 +1,10 @@
 /* The native I/O thread under everything at once: threads that submit, post and close, a thread that drains, and peers
- * over loopback that answer promptly, in pieces, in heaps, slowly, wrongly, partly or never. Usage:
- * loop_stress SEED ROUNDS
+ * over loopback that respond promptly, in pieces, in heaps, slowly, wrongly, partly or never. Usage: loop_stress SEED
+ * ROUNDS
  *
- * Invariant: answers reach their requests in order and intact; every request accepted is answered, or sent, or covered
- * by its connection's one CLOSED, which comes last; the descriptor is readable exactly while something waits; after
- * stopping no buffer and no descriptor is left. */
+ * Invariant: responses reach their requests in order and intact; every request accepted gets a response, or is sent, or
+ * covered by its connection's one CLOSED, which comes last; the descriptor is readable exactly while something waits;
+ * after stopping no buffer and no descriptor is left. */
 #include "check.h"
 
 #include "kafwire/runtime/native/loop.h"
@@ -29,7 +29,7 @@ enum {
      * segment per 200 ms. */
     PEER_BUFFER = 16 << 10,
 };
-/* A request: correlation id, 1 when an answer is expected, the answer's size, its own size, then its pattern. */
+/* A request: correlation id, 1 when a response is expected, the response's size, its own size, then its pattern. */
 enum { REQUEST_HEAD = 16, LEAST = 100 };
 
 static kw_pool *pool;
@@ -195,7 +195,7 @@ static void submit_one(round_state *r, dice *d) {
     segments[1]->size = first;
     segments[2]->size = body - first;
     link->requests[id].answer = answer;
-    link->submitted++; /* before submitting: the answer may be drained before the call returns */
+    link->submitted++; /* before submitting: the response may be drained before the call returns */
     uint64_t token = ((uint64_t)link->id << 32) | id;
     int error = kw_loop_submit(r->loop, link->id, token, (int32_t)id, segments, 3, answer != 0);
     CHECK(error == 0 || error == -EPIPE || error == -ESHUTDOWN);
@@ -390,7 +390,7 @@ static void one_round(dice *d) {
     pthread_cond_destroy(&r.changed);
 }
 
-/* All that is asked is answered: one connection, every size, prompt peers of each honest kind. */
+/* Every request gets a response: one connection, every size, prompt peers of each honest kind. */
 static void complete_round(dice *d, int kind) {
     static round_state r;
     peer p = {.kind = kind, .d = roll(d)};
@@ -446,7 +446,7 @@ int main(int argc, char **argv) {
     long rounds = strtol(argv[2], NULL, 10);
     for (long i = 0; goes_on(i, rounds, &totals[KW_RESPONSE], 1, LEAST); i++) one_round(&d);
     kw_pool_trim(pool, 0);
-    printf("ok: %llu connected, %llu answers, %llu sent, %llu closed, %llu posted\n",
+    printf("ok: %llu connected, %llu responses, %llu sent, %llu closed, %llu posted\n",
            (unsigned long long)totals[KW_CONNECTED], (unsigned long long)totals[KW_RESPONSE],
            (unsigned long long)totals[KW_SENT], (unsigned long long)totals[KW_CLOSED],
            (unsigned long long)totals[KW_POSTED]);

@@ -22,7 +22,7 @@ static void count(int what) { __atomic_fetch_add(&counts[what], 1, __ATOMIC_RELA
 typedef struct shared {
     kw_queue *queue;
     kw_place *places[PLACES];
-    /* What a place's reader has come to; written by whoever has its slice, so the lending is its lock. */
+    /* The next offset of a place's reader; written by the thread that has its slice, so the lending is its lock. */
     struct {
         uint32_t generation;
         int64_t next;
@@ -51,7 +51,7 @@ static size_t look(reader *r, const kw_records *slice) {
         all->at[number].next = all->sought[number][slice->generation];
     }
     int cut = __atomic_load_n(&all->cut[number][slice->generation], __ATOMIC_RELAXED);
-    /* A slice that was put back keeps its start, and what is left of it begins where its reader was. */
+    /* A slice that was put back keeps its start, and the rest of it begins where its reader was. */
     if (!cut) CHECK(slice->data[0] == (uint8_t)all->at[number].next);
     size_t used = below(&r->d, 4) ? slice->size : (size_t)below(&r->d, slice->size + 1);
     for (size_t i = 0; i < slice->size; i++) CHECK(slice->data[i] == (uint8_t)(slice->data[0] + i));
@@ -215,7 +215,7 @@ int main(int argc, char **argv) {
     long rounds = strtol(argv[2], NULL, 10);
     for (long i = 0; goes_on(i, rounds, counts, sizeof counts / sizeof *counts, LEAST); i++) one_round(&d);
     kw_pool_trim(pool, 0);
-    printf("ok: %llu read, %llu dropped, %llu joined, %llu told, %llu failures, %llu compacted\n",
+    printf("ok: %llu read, %llu dropped, %llu joined, %llu notified, %llu failures, %llu compacted\n",
            (unsigned long long)counts[READ], (unsigned long long)counts[DROPPED], (unsigned long long)counts[JOINED],
            (unsigned long long)counts[TOLD], (unsigned long long)counts[FAILURES], (unsigned long long)counts[COMPACTED]);
     return 0;

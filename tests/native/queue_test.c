@@ -99,14 +99,14 @@ static void comes_with_records(waiter *w, int64_t start) {
     CHECK(kw_queue_done(w->queue, &w->slice, w->slice.size, w->slice.end, 0) == 0);
 }
 
-/* "Whether a reader waits for what was just pushed to `place`: then it owes word of it, and kw_queue_owed tells it so, once" */
+/* "That reader must then notify the engine: after its wait, kw_queue_owed returns 1 once." */
 static void word_is_owed_once(void) {
     kw_place *places[2];
     kw_queue *queue = queue_with(places, 2);
     kw_place_claim(queue, places[1], 1);
     CHECK(!kw_queue_owed(queue));
     push(queue, places[0], 1, 0, 5);
-    CHECK(!kw_queue_owe(queue, places[0]) && !kw_queue_owed(queue)); /* nobody waits */
+    CHECK(!kw_queue_owe(queue, places[0]) && !kw_queue_owed(queue)); /* no thread waits */
     kw_records slice = popped(queue, NULL, 0);
     CHECK(kw_queue_done(queue, &slice, 5, 5, 0) == 0);
     for (int64_t at = 5, owed = 0; !owed; at++) { /* until the reader is slower than this thread */
@@ -125,9 +125,9 @@ static void word_is_owed_once(void) {
     finish(queue);
 }
 
-/* --- rows that nobody got --------------------------------------------------------------------------------------- */
+/* --- rows that no reader got ------------------------------------------------------------------------------------ */
 
-/* "What is queued behind them is dropped, and reading goes on at `position` once they have been fetched again." */
+/* "The queue drops the slices behind it, and the position becomes `position`", which the engine fetches again. */
 static void what_is_refused_comes_again(void) {
     kw_place *place;
     kw_queue *queue = queue_with(&place, 1);
@@ -138,7 +138,7 @@ static void what_is_refused_comes_again(void) {
     kw_records slice = popped(queue, NULL, 0);
     CHECK(kw_queue_next(queue, &slice, 5) == 1);
     CHECK(kw_place_position(queue, place) == 5);
-    CHECK(!kw_queue_ready(queue, NULL, &size)); /* whoever asked is told by who refuses, and not once more */
+    CHECK(!kw_queue_ready(queue, NULL, &size)); /* the refusing thread wakes the waiting one, and not a second time */
     kw_place_fail(queue, place, 1);
     CHECK(kw_queue_refuse(queue, &slice, 0) == 2);
     CHECK(kw_place_position(queue, place) == 0);
@@ -170,7 +170,7 @@ static void a_jump_is_forgotten_with_what_is_refused(void) {
     finish(queue);
 }
 
-/* "or 0: it was reset meanwhile" */
+/* "or 0 if the place was reset meanwhile" */
 static void what_was_sought_since_stays_where_it_is(void) {
     kw_place *place;
     kw_queue *queue = queue_with(&place, 1);
@@ -179,14 +179,14 @@ static void what_was_sought_since_stays_where_it_is(void) {
     CHECK(kw_place_reset(queue, place, 70) == 2);
     waiter w = {.queue = queue};
     push(queue, place, 2, 70, 75);
-    wait_for_records(&w); /* what is there is lent */
+    wait_for_records(&w); /* the queued slice is lent */
     CHECK(kw_queue_refuse(queue, &slice, 0) == 0);
     comes_with_records(&w, 70);
     CHECK(kw_place_position(queue, place) == 75);
     finish(queue);
 }
 
-/* "the records must not be handed out, and the position stays where it is" */
+/* "the caller must not deliver the records; the position is unchanged" */
 static void what_was_reset_while_it_was_lent_is_stale(void) {
     kw_place *place;
     kw_queue *queue = queue_with(&place, 1);
@@ -238,7 +238,7 @@ static void nothing_more_comes_of_a_paused_place(void) {
     finish(queue);
 }
 
-/* "A failure comes after what was queued"; "a waiting reader sees the end" of a closed queue, whatever it was before. */
+/* "A failure comes behind the queued slices"; a closed queue ends for a waiting reader, whatever it was before. */
 static void a_failure_is_over_when_the_queue_is_closed(void) {
     kw_place *place;
     kw_queue *queue = queue_with(&place, 1);
@@ -253,7 +253,7 @@ static void a_failure_is_over_when_the_queue_is_closed(void) {
     finish(queue);
 }
 
-/* What one reader has in hand does not count as processed because another one reads on. */
+/* Records that one reader has in hand do not count as processed because another reader goes on. */
 static void a_claim_leaves_what_was_read_unprocessed(void) {
     kw_place *places[3];
     kw_queue *queue = queue_with(places, 3);
@@ -275,7 +275,7 @@ static void a_claim_leaves_what_was_read_unprocessed(void) {
     finish(queue);
 }
 
-/* "who was read goes to its end", and whoever reads one place alone takes nobody's turn. */
+/* "a place that was read goes to its end", and a reader of one place alone takes no other place's turn. */
 static void places_take_turns(void) {
     kw_place *places[3];
     kw_queue *queue = queue_with(places, 3);
@@ -291,8 +291,8 @@ static void places_take_turns(void) {
     finish(queue);
 }
 
-/* "The one of a place that begins at `offset`, unless other places wait for their turn"; "the first of the place that
- * comes next in the ring behind those in `seen`". What is looked at stays, and is popped only as it was seen. */
+/* "A place's slice that begins at `offset`, unless other places wait for their turn"; "the first slice of the place
+ * that follows those in `seen` in the ring". A peeked slice stays, and is popped only as it was seen. */
 static void what_comes_next_is_seen_before_its_turn(void) {
     kw_place *places[3];
     kw_queue *queue = queue_with(places, 3);
@@ -325,7 +325,7 @@ static void what_comes_next_is_seen_before_its_turn(void) {
     finish(queue);
 }
 
-/* "that of a place comes again and again, and names it in out->place" */
+/* "The failure of a place is returned by each call, with the place in out->place." */
 static void a_place_fails_again_and_again(void) {
     kw_place *place;
     kw_queue *queue = queue_with(&place, 1);

@@ -1,9 +1,9 @@
-/* Answers on the shortest way (response_waiters.c): threads that wait, leave and are called off, an I/O thread that shows frames
- * right and wrong, an engine that finds each answer later. Usage: response_waiters_stress SEED ROUNDS
+/* Responses on the shortest way (response_waiters.c): threads that wait, leave and are called off, an I/O thread that
+ * shows frames right and wrong, an engine that finds each response later. Usage: response_waiters_stress SEED ROUNDS
  *
- * Invariant: taken is only what differs from the plain answer in the correlation id and the three numbers alone, has a
- * base offset, and is waited for; its numbers are those of its token; `wake` is called once for each wait that was
- * answered or called off, and for no other. */
+ * Invariant: a frame is taken only if it differs from the plain response in the correlation id and the three numbers
+ * alone, has a base offset, and is waited for; its numbers are those of its token; `wake` is called once for each wait
+ * that got a response or was called off, and for no other. */
 #include "check.h"
 
 #include "kafwire/producer/buffer/native/response_waiters.h"
@@ -32,7 +32,7 @@ static void put_i64(uint8_t *p, int64_t value) {
     put_u32(p + 4, (uint32_t)value);
 }
 
-/* What the answer with this token says: a log's first offset, every so often. */
+/* The numbers in the response with this token: a log's first offset, every so often. */
 static int64_t base_of(uint64_t token) { return token % 4 ? (int64_t)(roll(&token) >> 1) : 0; }
 static int64_t time_of(uint64_t token) { return (int64_t)roll(&(uint64_t){~token}); }
 
@@ -70,7 +70,7 @@ static void flip(dice *d, const kw_answer *answer, kw_buf *frame, size_t index) 
     frame->data[at] ^= (uint8_t)(1u << below(d, 8));
 }
 
-/* A frame that is not `answer`'s plain one, though only just. */
+/* A frame that is not the plain one of `answer`, though only just. */
 static kw_buf wrong_frame(dice *d, const kw_answer *answer, uint64_t token) {
     kw_buf frame = right_frame(d, answer, token);
     uint64_t kind = below(d, 4);
@@ -81,7 +81,7 @@ static kw_buf wrong_frame(dice *d, const kw_answer *answer, uint64_t token) {
     return frame;
 }
 
-/* ---- who waits ---- */
+/* ---- the waiting threads ---- */
 
 typedef struct shared {
     kw_waiters *table;
@@ -97,10 +97,10 @@ typedef struct waiter {
     sem_t woken;
     uint64_t wakes;
     uint64_t answered, called_off; /* waits that ended so */
-    uint64_t taken;                /* answers that the I/O thread was rid of */
+    uint64_t taken;                /* responses that the I/O thread was rid of */
     pthread_mutex_t gil;           /* what the GIL is in life: a request is concluded once */
     int done;                      /* the request; under `gil` */
-    uint64_t asked, published;     /* the tokens of the request in flight, and of the answer that the engine can find */
+    uint64_t asked, published;     /* tokens of the request in flight, and of the response for the engine */
     dice d;
     pthread_t thread;
 } waiter;
@@ -256,7 +256,7 @@ static void one_wait(waiter *w, uint64_t token) {
     int state = w->answer.state;
     if (state == KW_ANSWERED) w->answered++;
     if (state == KW_CALLED_OFF) w->called_off++;
-    w->answer.next = &w->answer; /* nobody else looks at it any more */
+    w->answer.next = &w->answer; /* no other thread looks at it any more */
     CHECK(woken ? state == KW_ANSWERED || state == KW_CALLED_OFF : state == KW_IDLE);
     CHECK(is_even(w));
     pthread_mutex_lock(&w->gil);
@@ -292,7 +292,8 @@ static void *run_waiter(void *argument) {
     return NULL;
 }
 
-/* The answer to a request, after others that are not, or are not quite; published it is whoever has it by then. */
+/* The response to a request, after others that are not, or are not quite; the thread that has it by then
+ * publishes it. */
 static void *run_io(void *argument) {
     shared *all = argument;
     dice *d = &all->d;
@@ -323,7 +324,7 @@ static void run_engine(shared *all, dice *d) {
         sched_yield();
         waiter *w = &all->waiters[below(d, WAITERS)];
         uint64_t token = load(&w->published), *last = &seen[w - all->waiters];
-        if (below(d, 8) == 0) kw_waiters_call_off(all->table, &w->answer); /* as for another who waits */
+        if (below(d, 8) == 0) kw_waiters_call_off(all->table, &w->answer); /* as for another waiting thread */
         if (token == *last) continue;
         *last = token;
         pthread_mutex_lock(&w->gil);
@@ -344,7 +345,7 @@ static void one_round(dice *d) {
     shared all = {.table = kw_waiters_new(), .waiters = waiters, .waiting = WAITERS, .d = roll(d)};
     pthread_t io;
     CHECK(all.table);
-    for (int i = 0; i < WAITERS; i += 2) { /* two partitions of a topic: their answers differ in a byte */
+    for (int i = 0; i < WAITERS; i += 2) { /* two partitions of a topic: their responses differ in a byte */
         size_t before = 8 + below(d, 60), behind = below(d, 60);
         uint64_t twins = roll(d);
         set_up(&waiters[i], &all, &(dice){twins}, before, behind);
@@ -378,7 +379,7 @@ int main(int argc, char **argv) {
         every_order(&d);
         one_round(&d);
     }
-    printf("ok: %llu answered, %llu called off, %llu left, %llu completed, %llu refused\n",
+    printf("ok: %llu responses, %llu called off, %llu left, %llu completed, %llu refused\n",
            (unsigned long long)answered, (unsigned long long)called_off, (unsigned long long)left_early,
            (unsigned long long)completed, (unsigned long long)refused);
     return 0;

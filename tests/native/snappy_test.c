@@ -1,5 +1,5 @@
-/* Snappy under the sanitizers: what is encoded decodes to itself, and no bytes whatever make the decoder touch memory that
- * is not its own. Buffers have exactly the size the contract asks for, so that one byte too many is seen. */
+/* Snappy under the sanitizers: encoded bytes decode to themselves, and no bytes whatever make the decoder touch memory
+ * that is not its own. Buffers have exactly the size the contract asks for, so that one byte too many is seen. */
 #include "kafwire/records/native/crc32c.h"
 #include "kafwire/records/native/snappy.h"
 #include "check.h"

@@ -51,7 +51,7 @@ static int read_exactly(SSL *ssl, uint8_t *data, size_t size) {
     return 1;
 }
 
-/* A frame is answered by itself, once it is here, as it begins with its correlation id. */
+/* Each frame is sent back by itself, once it is here, as it begins with its correlation id. */
 static void *talk(void *argument) {
     int fd = (int)(intptr_t)argument;
     SSL *ssl = openssl->SSL_new(server);

@@ -1,6 +1,6 @@
-"""What real brokers answered, as files of this folder, one for each version of Kafka; and what is known to differ.
+"""The responses of real brokers, as files of this folder, one for each version of Kafka; and the known differences.
 
-python -m tests.scenarios.answers 4.4.0 4.3.1 3.9.1      # ask real brokers of these versions, and write it down anew
+python -m tests.scenarios.answers 4.4.0 4.3.1 3.9.1 # ask real brokers of these versions, and rewrite the files
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Lines = list[str]
 
 
 def recorded(version: str) -> dict[str, Lines]:
-    """What was said by real brokers of this version, by scenario."""
+    """The lines of real brokers of this version, by scenario."""
     found: dict[str, Lines] = {}
     for line in (FOLDER / f"{version}.txt").read_text().splitlines():
         if line.startswith(HEADING):
@@ -34,7 +34,7 @@ def write(version: str, said: Mapping[str, Iterable[str]]) -> None:
 
 @dataclass(frozen=True)
 class Difference:
-    """One line of a scenario in which another world is known not to answer as Kafka does, and why that is so."""
+    """One line of a scenario in which another world is known not to respond as Kafka does, and the reason."""
 
     version: str
     scenario: str
@@ -55,7 +55,7 @@ def differences(version: str, real: Mapping[str, Lines], other: Mapping[str, Lin
 
 
 def judge(version: str, real: Mapping[str, Lines], other: Mapping[str, Lines], known: Iterable[Difference]) -> str:
-    """What is wrong: differences that are not known, and known ones that are none any more; empty if all is well."""
+    """The faults: differences that are not known, and known ones that are none any more; empty if all is well."""
     expected = {(each.scenario, each.real, each.other) for each in known if each.version == version}
     found = differences(version, real, other)
     complaints = [

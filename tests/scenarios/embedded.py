@@ -14,7 +14,7 @@ from tests.scenarios.answers import Difference
 from tests.scenarios.script import Restart
 from tests.support.broker_driver import BrokerDriver
 
-# Lines in which the embedded broker is known not to answer as Kafka does.
+# Lines in which the embedded broker is known not to respond as Kafka does.
 KNOWN: list[Difference] = []
 
 PAUSE_MS = 10.0
@@ -23,11 +23,11 @@ LOOK_MS = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 
 
 class EmbeddedState:
-    """One broker of a `ClusterState`. Requests and answers are encoded in their version: they lose what it lacks."""
+    """One broker of a `ClusterState`. Requests and responses are encoded in their version, and lose fields it lacks."""
 
     def __init__(self, version: str, *, seed: int = 1) -> None:
         self.version = version
-        # What a scene writes has the real time, and a broker refuses what is from the future.
+        # Records of a scene have the real time, and a broker refuses records from the future.
         self.state = ClusterState(
             configs={LOOK_MS: "200", "offsets.topic.num.partitions": "1"}, seed=seed, wall_ms=time.time() * 1000
         )

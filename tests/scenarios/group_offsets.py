@@ -1,4 +1,4 @@
-"""Committed offsets: what a group's coordinator keeps, and whom it lets change it."""
+"""Committed offsets: what a group's coordinator keeps, and the clients that may change it."""
 
 from __future__ import annotations
 

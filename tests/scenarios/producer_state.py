@@ -1,4 +1,4 @@
-"""What a partition's leader knows of idempotent producers: which batches it takes, and which it has already."""
+"""A partition's leader and idempotent producers: the batches that it takes, and those that it has already."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def a_restart_keeps_the_last_batch_of_each_producer(s: Scene) -> Iterator[None]:
 
 @scenario(restart=Restart.CRASH)
 def a_crash_keeps_the_last_batch_of_each_producer(s: Scene) -> Iterator[None]:
-    """As a stop in order does: who recovers a log writes a snapshot of the producers, and reads it."""
+    """A stop in order does so, too: the recovery of a log writes a snapshot of the producers, and reads it."""
     s.topic()
     s.init("a")
     s.init("b")

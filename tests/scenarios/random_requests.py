@@ -1,7 +1,7 @@
 """Short sequences of requests, drawn at random, played in two worlds, and cut down to what they differ by.
 
-A sequence is data: what stands in it does not depend on answers, but for sequence numbers, which count on from what was
-taken. So it can be played in any world, and with steps left out.
+A sequence is data: it does not depend on responses, but for sequence numbers, which count on from the accepted ones. So
+it can be played in any world, and with steps left out.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Play:
         self.scene.add_offsets(who, group, epoch=epoch)
 
     def txn_commit(self, who: str, group: str, to: tuple[str, int], offset: int, epoch: int) -> None:
-        if self.scene.who[who].epoch + epoch >= 0:  # 3.9 has no answer to such a number
+        if self.scene.who[who].epoch + epoch >= 0:  # 3.9 sends no response to such a number
             self.scene.txn_commit(who, {to: offset}, group, epoch=epoch)
 
     def end(self, who: str, commit: bool, epoch: int) -> None:
@@ -107,7 +107,7 @@ class Play:
 def draw(chance: random.Random, transaction_version: int, version: str) -> list[Step]:
     """A sequence of requests for a version of Kafka: most of them make sense, so that some get somewhere.
 
-    3.9 takes what is committed with an epoch to come, and never gets rid of the transaction: its markers' is lower.
+    3.9 accepts a commit with an epoch to come, and never gets rid of the transaction: its markers' is lower.
     """
     steps: list[Step] = []
 
@@ -155,7 +155,7 @@ def draw(chance: random.Random, transaction_version: int, version: str) -> list[
 
 
 def play_steps(kafka: Kafka, steps: Sequence[Step], transaction_version: int) -> list[str]:
-    """What is said when these steps are made."""
+    """The lines that these steps write."""
     play = Play(kafka, transaction_version)
     for step in steps:
         play.make(step)
@@ -178,7 +178,7 @@ def shrink(steps: list[Step], differs: Callable[[list[Step]], bool]) -> list[Ste
 
 
 def first_difference(real: Sequence[str], other: Sequence[str]) -> str:
-    """What was said up to where the two differ; empty if they do not."""
+    """The lines up to where the two differ; empty if they do not."""
     for number, (mine, its) in enumerate(zip(real, other, strict=False)):
         if mine != its:
             before = "".join(f"    {line}\n" for line in real[:number])
@@ -189,7 +189,7 @@ def first_difference(real: Sequence[str], other: Sequence[str]) -> str:
 def compare(
     real: Callable[[Sequence[Step]], list[str]], other: Callable[[Sequence[Step]], list[str]], steps: list[Step]
 ) -> str:
-    """What the worlds differ by, in the fewest steps; empty if they do not differ."""
+    """The difference of the worlds, in the fewest steps; empty if they do not differ."""
 
     def difference(some: Sequence[Step]) -> str:
         return first_difference(real(some), other(some))

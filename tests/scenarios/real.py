@@ -41,7 +41,7 @@ class OwnCluster(KafkaCluster):
         super().__init__(2, version, properties)
 
     def _make_node(self, node_id: int, ports: Ports) -> Node:
-        """A quorum of two would have to be elected anew after each restart."""
+        """A quorum of two would have to elect a leader after each restart."""
         node = super()._make_node(node_id, ports)
         node.properties["controller.quorum.voters"] = node.properties["controller.quorum.voters"].split(",")[0]
         if node_id > 1:
@@ -97,7 +97,7 @@ class RealKafka:
         return [made[name].topic_id for name in names]
 
     def _wait_for_leader(self, names: list[str], partitions: int) -> None:
-        """Until the leader serves all that is in the topics, and the coordinator has heard of them."""
+        """Wait until the leader serves all records of the topics, and the coordinator knows them."""
         wanted: Any = protocol.MetadataRequest
         metadata = wanted(topics=[wanted.MetadataRequestTopic(name=name) for name in names])
 
@@ -117,7 +117,7 @@ class RealKafka:
         return [None if part.error_code else part.offset for topic in answer.topics for part in topic.partitions]
 
     def wait_ready(self) -> None:
-        """Until the coordinators answer, and there are producer ids."""
+        """Wait until the coordinators respond, and there are producer ids."""
         init = protocol.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
         groups = protocol.OffsetFetchRequest()
         groups.groups = [groups.OffsetFetchRequestGroup(group_id="readiness", topics=None)]
@@ -136,7 +136,7 @@ class RealKafka:
             )
 
         waiting.until(lambda: all(map(found, finds)), "there are coordinators")
-        waiting.until(answer, "the coordinators answer")
+        waiting.until(answer, "the coordinators respond")
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         waiting.until(condition)

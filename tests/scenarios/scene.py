@@ -1,8 +1,8 @@
-"""What a scenario says to a Kafka broker, and what it writes down of the answers. Nothing here knows whose they are.
+"""The requests of a scenario to any Kafka broker, and the lines that it writes down of the responses.
 
-A scenario is a function of a `Scene`. Each of the scene's methods sends one request and writes one line, `what was
-asked -> what was answered`, in names that are the same in every world: producer ids are P1, P2, ... in the order in
-which they were first seen, member ids M1, M2, .... So two worlds gave the same answers if their lines are the same.
+A scenario is a function of a `Scene`. Each of the scene's methods sends one request and writes one line, `request
+-> response`, in names that are the same in every world: producer ids are P1, P2, ... in the order in which they were
+first seen, member ids M1, M2, .... So two worlds gave the same responses if their lines are the same.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Place = tuple[str, int]
 class Kafka(Protocol):
     """A broker, or two: what a scene asks of the world it plays in."""
 
-    version: str  # whose answers it gives: "4.3.1"
+    version: str  # the version of Kafka that it responds as: "4.3.1"
 
     def call(self, request: Any, version: int) -> Any:
-        """The answer to a request in this version, from the broker whose business it is."""
+        """The response to a request in this version, from the broker that the request is for."""
 
     def create_topic(self, partitions: int) -> tuple[str, uuid.UUID]:
-        """The name and the id of a topic that nobody has used, and that can be used."""
+        """The name and the id of a topic that no test has used, and that can be used."""
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Let time pass until something is so; fail when it has not been so for too long."""
@@ -43,7 +43,7 @@ class Kafka(Protocol):
 
 @dataclass
 class Producer:
-    """Who a producer is: as the coordinator told it."""
+    """The identity of a producer: as the coordinator returned it."""
 
     transactional_id: str | None
     producer_id: int = -1
@@ -51,7 +51,7 @@ class Producer:
 
 
 class Scene:
-    """One play of a scenario: who is in it, and what was said. `transaction_version` is the client's."""
+    """One play of a scenario: its producers and members, and its lines. `transaction_version` is the client's."""
 
     def __init__(self, kafka: Kafka, *, transaction_version: int = 1) -> None:
         self.kafka = kafka
@@ -147,7 +147,7 @@ class Scene:
         timeout_ms: int = 600_000,
         version: int = 5,
     ) -> None:
-        """InitProducerId, in the name of nobody, or of `current`: a producer, and how far its epoch is off."""
+        """InitProducerId, without an id, or with that of `current`: a producer, and how far its epoch is off."""
         known = self.who[current[0]] if current else Producer(transactional_id)
         request = protocol.InitProducerIdRequest(
             transactional_id=transactional_id and self.full(transactional_id),
@@ -279,7 +279,7 @@ class Scene:
     def end(
         self, who: str, *, commit: bool = True, epoch: int = 0, settle: bool = True, version: int | None = None
     ) -> None:
-        """EndTxn; the producer goes on with what it is told. `settle` waits for the markers."""
+        """EndTxn; the producer goes on with the id and epoch of the response. `settle` waits for the markers."""
         producer = self.who[who]
         request = protocol.EndTxnRequest(
             transactional_id=self.full(producer.transactional_id or ""),
@@ -323,7 +323,7 @@ class Scene:
     # --- groups
 
     def join(self, member: str, group: str = "g") -> None:
-        """One member enters a group of the classic protocol, which forms with nobody else in it."""
+        """One member enters a group of the classic protocol, which forms with no other member in it."""
         request = protocol.JoinGroupRequest(
             group_id=self.full(group),
             session_timeout_ms=45_000,
@@ -455,7 +455,7 @@ class Scene:
         return {"name": self.full(topic)}
 
     def _name_of(self, answered: Any) -> str:
-        """The topic of an answer, which has its name or its id."""
+        """The topic of a response, which has its name or its id."""
         if answered.name:
             return self.short(answered.name)
         return next((name for name, its in self.topic_ids.items() if its == answered.topic_id), "unknown id")

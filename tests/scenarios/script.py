@@ -22,7 +22,7 @@ class Restart(enum.Enum):
 
 
 class Needs(enum.Enum):
-    """What not every world can do."""
+    """Abilities that not every world has."""
 
     RESTART = "brokers that can be restarted"
     HELD_MARKERS = "markers that can be held back"
@@ -33,7 +33,7 @@ class Restarting(Kafka, Protocol):
     """A world whose brokers can be restarted."""
 
     def restart(self, how: Restart) -> None:
-        """Restart those who lead, and return when they lead again."""
+        """Restart the leading brokers, and return when they lead again."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Scenario:
         return f"{name} (version {self.transaction_version})" if self.versioned else name
 
     def runs_on(self, version: str) -> bool:
-        """Whether brokers of this version of Kafka have what it asks for."""
+        """True if brokers of this version of Kafka have the APIs that it needs."""
         return self.transaction_version == 1 or version >= "4"
 
 

@@ -12,7 +12,7 @@ from tests.scenarios.answers import Difference
 from tests.scenarios.script import Restart
 from tests.support.simulated import World
 
-# Lines in which the simulated broker is known not to answer as Kafka does.
+# Lines in which the simulated broker is known not to respond as Kafka does.
 KNOWN: list[Difference] = []
 
 PAUSE_S = 0.01
@@ -21,7 +21,7 @@ BATCHES_KEPT = {Restart.CLEAN: 1, Restart.CRASH: 1}
 
 
 class SimulatedKafka:
-    """One broker of a `World`. Requests and answers are encoded in their version, so that they lose what it lacks."""
+    """One broker of a `World`. Requests and responses are encoded in their version, and lose fields it lacks."""
 
     def __init__(self, world: World, version: str) -> None:
         self.version = version

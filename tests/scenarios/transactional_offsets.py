@@ -37,7 +37,7 @@ def offsets_are_part_of_a_transaction(s: Scene) -> None:
 
 @scenario(versions=(1, 2))
 def a_commit_beside_a_transaction(s: Scene) -> None:
-    """What is committed while a transaction is open comes before or after what the transaction brings."""
+    """Offsets committed while a transaction is open come before or after the offsets of the transaction."""
     s.topic()
     s.init("a", "x")
     write_offsets(s, "a", 5)

@@ -1,4 +1,4 @@
-"""Transactions: who may do what in which state, what is in the logs, and what readers are told of it.
+"""Transactions: the permitted requests in each state, the records in the logs, and the responses to readers.
 
 In version 1 partitions are added before they are written to, in version 2 brokers add them (KIP-890) and each end of a
 transaction brings a new epoch.
@@ -88,7 +88,7 @@ def transactions_interleave(s: Scene) -> None:
 
 @scenario(versions=(1, 2))
 def a_transaction_is_ended_twice(s: Scene) -> None:
-    """The answer was lost, and the request comes again."""
+    """The response was lost, and the request comes again."""
     s.topic()
     s.init("a", "x")
     open_(s, "a", 0)
@@ -191,7 +191,7 @@ def a_producer_that_comes_anew_with_nothing_open(s: Scene) -> None:
 
 @scenario(versions=(1, 2))
 def a_producer_bumps_its_epoch(s: Scene) -> None:
-    """KIP-360: InitProducerId in one's own name, again as the answer was lost, and in an old name."""
+    """KIP-360: InitProducerId with its own id, again as the response was lost, and with an old id."""
     s.topic()
     s.init("a", "x")
     s.init("b", "x", current=("a", 0))
@@ -425,7 +425,7 @@ def a_transaction_takes_too_long(s: Scene) -> None:
 
 @scenario(versions=(1, 2), needs={Needs.SOON_TIMED_OUT})
 def a_producer_recovers_from_a_timeout(s: Scene) -> None:
-    """KIP-588 and KIP-360: who was aborted by time, and by nobody else, goes on with a fresh epoch."""
+    """KIP-588 and KIP-360: a producer that only the time-out aborted goes on with a fresh epoch."""
     s.topic()
     s.init("a", "x", timeout_ms=100)
     open_(s, "a", 0)

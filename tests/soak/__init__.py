@@ -1,1 +1,1 @@
-"""Producers under faults, for a long time: outcomes are compared with the log. See docs/internals/soak.md."""
+"""Producers under faults, for a long time: their outcomes are compared with the log. See docs/operate/reliability.md."""

@@ -1,6 +1,6 @@
 """`python -m tests.soak [--minutes N] [--seed S]`: producers under faults, all read back: docs/internals/soak.md.
 
-0: nothing was found; 1: a violation, with what is needed to see it again; 2: the soak itself could not be run.
+0: nothing was found; 1: a violation, with the data needed to see it again; 2: the soak itself could not be run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Run:
         self._began = time.monotonic()
 
     def run(self) -> int:
-        """Run to the end, to a violation, or until told to stop."""
+        """Run to the end, to a violation, or until stopped."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         state = self.state
@@ -226,7 +226,7 @@ def _alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # another user's
         return True
     return True
 
@@ -252,8 +252,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--minutes", type=float, default=3.0, help="under load, reading apart (default: 3)")
     parser.add_argument("--seed", type=int, help="default: another one each time, printed")
-    parser.add_argument("--rate", type=float, default=1.0, help="multiplies what is sent in a second (default: 1)")
-    parser.add_argument("--security", choices=PROTOCOLS, default=PLAINTEXT, help="what clients speak (perils: plain)")
+    parser.add_argument("--rate", type=float, default=1.0, help="multiplies the records sent in a second (default: 1)")
+    parser.add_argument(
+        "--security", choices=PROTOCOLS, default=PLAINTEXT, help="the clients' protocol (perils: plain)"
+    )
     parser.add_argument("--folder", type=Path, help="where the run is kept (default: a new one in build/soak)")
     parser.add_argument("--detach", action="store_true", help="run in the background; print the pid and the folder")
     parser.add_argument("--resume", type=Path, metavar="FOLDER", help="go on with a run that was cut off")

@@ -19,7 +19,7 @@ PLAINTEXT, SASL_SSL = PROTOCOLS
 # Shorter than an episode with its rest, so that sessions are renewed in the middle of every kind of fault.
 REAUTH_MS = 10_000
 AUTHENTICATIONS, RENEWALS = "authentications", "reauthentications"
-# A client that is closed has been counted so long ago at most: what is counted is less than what was.
+# A closed client was counted at most this long ago: the count is less than the whole.
 _COUNT_MS = 500
 
 
@@ -31,13 +31,13 @@ def security_of(protocol: str) -> Security | None:
 
 
 def options_of(cluster: KafkaCluster) -> dict[str, dict[str, str]]:
-    """What clients need to come to the cluster, by the client, in its own spelling; as JSON can carry it."""
+    """The options that clients need to reach the cluster, by the client, in its own spelling; as JSON can carry it."""
     own = {name.replace(".", "_"): value for name, value in cluster.client_options().items()}
     return {KAFWIRE: own, CONTROL: cluster.client_options(dialect="librdkafka")}
 
 
 def shows_frames(options: Mapping[str, Mapping[str, str]]) -> bool:
-    """Whether the proxies see what these clients say."""
+    """True if the proxies see the frames of these clients."""
     return not options[KAFWIRE].get("security_protocol", "").endswith("SSL")
 
 
@@ -66,7 +66,7 @@ class Access:
 
 
 class _Count:
-    """Counts what one client's metrics tell of its connections."""
+    """Counts the connections in one client's metrics."""
 
     def __init__(self, add: Callable[[int, int], object]) -> None:
         self._add = add

@@ -1,7 +1,7 @@
 """The chain: records are read, and written on in a transaction with the offsets, twice; by clients that are killed.
 
-What is in the first topic for readers of committed records is to be in the last one: each record once, with all that it
-has, in its partition, in the same order.
+Records in the first topic for readers of committed records are to be in the last one: each record once, with all that
+it has, in its partition, in the same order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Row(NamedTuple):
 
 
 def broken(first: Mapping[int, Sequence[Row]], last: Mapping[int, Sequence[Row]]) -> list[str]:
-    """What is wrong with the last topic of a chain, given the first one; both by partition, as they were read."""
+    """The faults of the last topic of a chain, given the first one; both by partition, as they were read."""
     found = []
     for partition in sorted({*first, *last}):
         given, come = list(first.get(partition, ())), list(last.get(partition, ()))
@@ -36,7 +36,7 @@ def broken(first: Mapping[int, Sequence[Row]], last: Mapping[int, Sequence[Row]]
         more = arrived - sent
         twice = Counter({row: count for row, count in more.items() if row in sent})
         strange = more - twice
-        for what, rows in (("lost", lost), ("twice", twice), ("of nobody", strange)):
+        for what, rows in (("lost", lost), ("twice", twice), ("never sent", strange)):
             if rows:
                 found.append(f"partition {partition}: {rows.total()} {what}, as {_names(rows)}")
         if not lost and not more:

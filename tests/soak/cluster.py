@@ -1,4 +1,4 @@
-"""What the soak asks of the cluster, past the proxies: who leads what, whether it is whole, how far it can be read."""
+"""The soak's questions to the cluster, past the proxies: its leaders, whether it is whole, how far it can be read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.soak.script import Strike
 TRANSACTION_STATE, CONSUMER_OFFSETS = "__transaction_state", "__consumer_offsets"
 PROPERTIES = {
     "min.insync.replicas": 2,
-    # What a killed node has to go through again is no more than a segment of each log.
+    # A killed node has to recover no more than a segment of each log.
     "log.segment.bytes": 16 << 20,
     "num.recovery.threads.per.data.dir": 2,
     # A follower that is a while behind has fallen out, and a paused one gives up its partitions.

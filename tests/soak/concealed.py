@@ -1,9 +1,9 @@
-"""Aborted transactions that a Kafka broker may leave out of its answers to read_committed: a fault of Kafka's own.
+"""Aborted transactions that a Kafka broker may leave out of its responses to read_committed: a fault of Kafka's own.
 
 Kafka 4.3.1 and 4.4.0 have it.
 
 Of each aborted transaction a segment's `.txnindex` has its offsets, and the last stable offset when it ended. A broker
-that looks for those of an answer stops at the first whose last stable offset lies behind the answer. A follower that
+that looks for those of a response stops at the first whose last stable offset lies behind the response. A follower that
 catches up appends several transactions at once, and then writes last stable offsets that are too high: of that
 transaction's producer, later ones that are already in the log do not count. Once it leads, it stops too early, and
 every client shows records of the aborted transactions that follow.

@@ -1,4 +1,4 @@
-"""The control: workloads of confluent-kafka's producer. What they meet too is the broker's fault, or the harness's."""
+"""The control: workloads of confluent-kafka's producer. A fault that it meets too is the broker's, or the harness's."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.soak.runner import Runner
 
 _POLL_S = 0.05
 _CALL_S = 60.0
-# What a producer leaves open is aborted so soon.
+# The timeout after which an open transaction is aborted.
 _TRANSACTION_MS = 20_000
 
 
 class Base(Runner):
-    """What both have: a producer, and outcomes that its callback tells."""
+    """The common parts of both: a producer, and outcomes from its callback."""
 
     producer: ck.Producer
 
@@ -83,7 +83,7 @@ class Base(Runner):
             self.writer.ok(sequence, where[0], where[1], where[2])
             self.succeeded(1)
         else:
-            # A purged record may be there: librdkafka tells which were in flight, and the transaction decides.
+            # A purged record may be there: librdkafka reports which were in flight, and the transaction decides.
             self.failed([sequence], error.name() or "error", certain=False)
 
 
@@ -91,7 +91,7 @@ class Sender(Base):
     """Sends one by one, with many records under way."""
 
     def work(self) -> None:
-        """Send until told to stop, then wait for what is under way."""
+        """Send until stopped, then wait for the open deliveries."""
         self.producer = self.make()
         while not self.stopping:
             self.pace(self.workload.rows)
@@ -105,7 +105,7 @@ class Transactions(Base):
     """Transactions over several partitions, some of them aborted."""
 
     def work(self) -> None:
-        """Run one transaction after the other until told to stop."""
+        """Run one transaction after the other until stopped."""
         self.producer = self.fresh()
         while not self.stopping:
             self.pace(self.workload.rows)
@@ -142,7 +142,7 @@ class Transactions(Base):
         except ck.KafkaException as error:
             self.counts[f"error {error.args[0].name()}"] += 1
             producer.purge()
-        with contextlib.suppress(ck.KafkaException):  # a fatal error is told again; what it means was taken in
+        with contextlib.suppress(ck.KafkaException):  # a fatal error is raised again; its consequence was taken in
             producer.flush(_CALL_S)
         self.writer.end(number, outcome)
         self.counts[outcome] += 1

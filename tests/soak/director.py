@@ -18,7 +18,7 @@ Wait = Callable[[float], None]
 
 
 class Director:
-    """What happens to the cluster. `wait(seconds)` is how it waits; whoever gives it may raise out of it.
+    """The faults of the cluster. `wait(seconds)` is how it waits; it may raise, out of the whole episode.
 
     Without `frames` the proxies see bytes only, and faults are played as `soak.opaque` says.
     """
@@ -54,7 +54,7 @@ class Director:
         self._watch.wait_whole(topics, self._wait)
 
     def _wait(self, seconds: float) -> None:
-        """Let time pass, and play what is due meanwhile."""
+        """Let time pass, and play the faults that are due meanwhile."""
         ends = time.monotonic() + seconds
         while True:
             now = time.monotonic()

@@ -1,4 +1,4 @@
-"""What is kept of a segment with a violation: reports, histories, the nodes' logs, and the partitions' segments."""
+"""The evidence of a segment with a violation: reports, histories, the nodes' logs, and the partitions' segments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LAST_LINES = 12
 
 
 def keep(folder: Path, cluster: KafkaCluster, reports: dict[str, Report], topics: tuple[Topic, ...]) -> None:
-    """Put into the segment's folder, where the histories are already, what else tells how it came.
+    """Put into the segment's folder, where the histories are already, the further evidence.
 
     The partitions are those of the findings, all of the segment if they name none. The nodes go on meanwhile: a file
     that is still written may end in the middle of a batch.
@@ -59,7 +59,7 @@ def keep(folder: Path, cluster: KafkaCluster, reports: dict[str, Report], topics
 
 
 def last_words(folder: Path) -> list[str]:
-    """What each process of a segment warned of last: a reader that was set back by its client says so there."""
+    """The last warnings of each process of a segment: a reader that its client set back says so there."""
     said = []
     for file in sorted(folder.glob("*.stderr")):
         lines = file.read_text(errors="replace").splitlines()[-_LAST_LINES:]
@@ -69,7 +69,7 @@ def last_words(folder: Path) -> list[str]:
 
 
 def _dump(partition: Path) -> None:
-    """What the batches' headers say, a line for each, and what is behind the last whole one."""
+    """The headers of the batches, a line for each, and the bytes behind the last whole one."""
     lines = []
     for file in sorted(partition.glob("*.log")):
         lines.append(file.name)

@@ -1,4 +1,4 @@
-"""What befalls a group: members join, leave, are killed, stand still; and whether it goes on after each of these."""
+"""The events of a group: members join, leave, are killed, stand still; and whether it goes on after each of these."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Group:
         return kind
 
     def close(self) -> None:
-        """Have all members leave."""
+        """Let all members leave."""
         for member in self.members:
             try:
                 member.close()

@@ -1,4 +1,4 @@
-"""What is wrong with what a group's members wrote down: records skipped, commits beyond what was processed.
+"""The judge of a group's members, by their files: records skipped, commits beyond the processed records.
 
 Times are in milliseconds, all of one machine's clock. A member writes down what it processed before it commits.
 """
@@ -52,7 +52,7 @@ class PartitionProgress:
 
 
 class GroupProgress:
-    """What the members of one group have processed, from the lines of their journals."""
+    """The records that the members of one group have processed, from the lines of their journals."""
 
     def __init__(self) -> None:
         self.partitions: defaultdict[int, PartitionProgress] = defaultdict(PartitionProgress)
@@ -97,7 +97,7 @@ class GroupProgress:
 
 
 def findings(progress: GroupProgress, ends: Mapping[int, int], commits: Iterable[Commit]) -> list[str]:
-    """What is wrong, given where the logs end and all that was committed."""
+    """The violations, given where the logs end and all that was committed."""
     found = [
         f"partition {partition}: record {at} was skipped, the log ends at {end}"
         for partition, (at, end) in progress.lacks(ends).items()
@@ -133,13 +133,13 @@ def _told(what: str, commits: Sequence[tuple[Commit, Commit]]) -> list[str]:
 
 
 def not_once(inputs: Mapping[int, int], outputs: Iterable[bytes]) -> list[str]:
-    """What is wrong with a sink that is to have `partition/offset` of each input once, given where the inputs end."""
+    """The faults of a sink that is to have `partition/offset` of each input once, given where the inputs end."""
     come = Counter(outputs)
     wanted = {b"%d/%d" % (partition, offset) for partition, end in inputs.items() for offset in range(end)}
     kinds = {
         "lost": sorted(wanted - come.keys()),
         "twice": sorted(value for value, count in come.items() if count > 1),
-        "of nobody": sorted(come.keys() - wanted),
+        "never sent": sorted(come.keys() - wanted),
     }
     return [
         f"{len(values)} {what}, as {', '.join(value.decode() for value in values[:_SHOWN])}"

@@ -1,4 +1,4 @@
-"""What groups read while they are rebalanced: records, written all the time to all partitions."""
+"""The load of rebalanced groups: records, written all the time to all partitions."""
 
 from __future__ import annotations
 

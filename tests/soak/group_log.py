@@ -1,4 +1,4 @@
-"""What a group's coordinator has stored: its commits, as they stand in `__consumer_offsets`, in order."""
+"""The stored commits of a group's coordinator, as they stand in `__consumer_offsets`, in order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def commits_of(bootstrap: str, group: str) -> list[Commit]:
 def write_batches(bootstrap: str, topic: str, partition: int, file: Path) -> None:
     """All batches and markers of a partition, a line each, and then which transactions brokers call aborted, by fetch.
 
-    It tells whether what committed readers miss was aborted, or is hidden from them.
+    It shows whether records that committed readers miss were aborted, or are hidden from them.
     """
     with kafwire.Client(bootstrap) as client, file.open("w") as out:
         for level in (0, 1):

@@ -4,9 +4,9 @@ Lines come in: "join" and "leave" are done in order; without its parent it ends 
 journal, each written at once, so that what a SIGKILL leaves is whole; times are in milliseconds since the epoch:
 
     R time partition first next     records of these offsets are processed (before anything of them is committed)
-    A time generation partitions    what it is assigned, when that changed
+    A time generation partitions    its assignment, when that changed
     C time result                   a commit of its own: "ok", or the error's name
-    E time error                    what reading raised; it begins anew then
+    E time error                    an error of reading; it starts over then
     L time                          it has left
 """
 
@@ -42,7 +42,7 @@ _FILE_MODE = 0o600
 
 
 class Journal:
-    """What a member appends to its file, from any thread."""
+    """The lines that a member appends to its file, from any thread."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _FILE_MODE)
@@ -53,7 +53,7 @@ class Journal:
         self._write("R", partition, first, following)
 
     def assigned(self, generation: int, partitions: Iterable[int]) -> None:
-        """What is assigned now."""
+        """Note the assignment, if it changed."""
         now = generation, sorted(partitions)
         if now != self._assigned:
             self._assigned = now
@@ -64,11 +64,11 @@ class Journal:
         self._write("C", "ok" if error is None else name_of(error).replace(" ", ":"))
 
     def failed(self, error: BaseException) -> None:
-        """What ended its reading."""
+        """Note the error that ended its reading."""
         self._write("E", name_of(error).replace(" ", ":"), str(error).replace("\n", " "))
 
     def left(self) -> None:
-        """It is no member any more."""
+        """Record that the client is no longer a member."""
         self._assigned = None
         self._write("L")
 
@@ -89,7 +89,7 @@ class Client(ABC):
 
     @property
     def stops(self) -> bool:
-        """Whether it is to leave."""
+        """True if it is to leave."""
         return self._stops.is_set()
 
     def stop(self) -> None:
@@ -164,7 +164,7 @@ class KafwireClient(Client):
         def handle(stream: kafwire.PartitionStream) -> None:
             for batch in stream:
                 self._process(batch)
-                if commits:  # those before it, as who has the partition
+                if commits:  # earlier records, by the partition's owner
                     self._commit(stream.commit)
                 self._look(consumer)
 
@@ -196,7 +196,7 @@ class KafwireClient(Client):
 
 
 class LoopClient(Client):
-    """kafwire's consumer and transactional producer: what is read is written on, once. One id for each process."""
+    """kafwire's consumer and transactional producer: each record is written on once. One id for each process."""
 
     def read(self) -> None:
         spec = self.spec
@@ -248,7 +248,7 @@ class LoopClient(Client):
 
 
 class ConfluentClient(Client):
-    """librdkafka's consumer, which stores what is processed and commits it by itself, also when it gives up."""
+    """librdkafka's consumer, which stores processed offsets and commits them by itself, also when it gives up."""
 
     def read(self) -> None:
         spec = self.spec

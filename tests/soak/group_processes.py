@@ -35,7 +35,7 @@ class MemberProcess:
 
     @property
     def runs(self) -> bool:
-        """Whether there is a process."""
+        """True if there is a process."""
         return self._process is not None
 
     def join(self) -> None:
@@ -78,7 +78,7 @@ class MemberProcess:
             self.is_paused = False
 
     def where(self) -> str:
-        """Have it write down where its threads are; that, and what else it wrote to stderr last."""
+        """The stacks of the process's threads, which it writes on a signal, and its last other lines of stderr."""
         if self._process is not None:
             self._process.send_signal(signal.SIGUSR1)
             time.sleep(1.0)

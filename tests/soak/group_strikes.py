@@ -1,4 +1,4 @@
-"""What befalls the nodes of a cluster while its groups are rebalanced."""
+"""The faults of the nodes of a cluster while its groups are rebalanced."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Strikes:
     def __init__(
         self, cluster: KafkaCluster, topics: Sequence[Topic], seed: int, on_strike: Callable[[str], object]
     ) -> None:
-        """`on_strike` is told of each kill and each restart, and when the cluster is whole again."""
+        """The runner calls `on_strike` for each kill and each restart, and when the cluster is whole again."""
         self.counts: Counter[str] = Counter()
         self.crash = ""
         self._cluster, self._topics, self._on_strike = cluster, tuple(topics), on_strike

@@ -34,7 +34,7 @@ Tell = Callable[[str], None]
 
 
 class StoppingMember(MemberProcess):
-    """A member that can be told to stop itself within a transaction."""
+    """A member that stops itself within a transaction on request."""
 
     MODULE = "tests.soak.hidden_member"
 
@@ -43,7 +43,7 @@ class StoppingMember(MemberProcess):
         self.journal = folder / f"{self.name}.journal"
 
     def stop_itself(self, stage: str, milliseconds: float) -> None:
-        """Have it stop itself at that stage of its next transaction."""
+        """Let the process stop itself at that stage of its next transaction."""
         self._say(f"stop {stage} {milliseconds}")
 
     def await_stop(self, seconds: float) -> bool:
@@ -214,7 +214,7 @@ class Cycle:
         self._watch.wait_whole(self._topics(), time.sleep)
 
     def _place(self, client: kafwire.Client, topic: str, replicas: list[int]) -> None:
-        """Have the only partition of an internal topic on these nodes, led by the first."""
+        """Move the only partition of an internal topic to these nodes, led by the first."""
         alter, elect = protocol.AlterPartitionReassignmentsRequest, protocol.ElectLeadersRequest
         part = alter.ReassignablePartition(partition_index=0, replicas=replicas)
         moved = alter(topics=[alter.ReassignableTopic(name=topic, partitions=[part])])
@@ -336,7 +336,7 @@ class Cycle:
         return found
 
     def _states(self, client: kafwire.Client) -> list[str]:
-        """What the coordinator has of each transactional id."""
+        """The coordinator's state of each transactional id."""
         request = protocol.DescribeTransactionsRequest(transactional_ids=[lane.transactional_id for lane in self.lanes])
         try:
             leader = client.metadata([TRANSACTION_STATE]).topics[0].partitions[0].leader_id

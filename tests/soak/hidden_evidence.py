@@ -1,4 +1,4 @@
-"""What is kept of hidden transactions: the brokers' lines on markers, and each node's batches, markers and indices."""
+"""The evidence of hidden transactions: the brokers' lines on markers, and each node's batches, markers and indices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafwire.records import RecordBatch
 from kafwire.testing.cluster import KafkaCluster
 from tests.soak.cluster import CONSUMER_OFFSETS, TRANSACTION_STATE
 
-# What a broker logs if it refuses a marker, drops those of a transaction, or sends them again.
+# Lines that a broker logs if it refuses a marker, drops those of a transaction, or sends them again.
 MARKER_LINES = re.compile(
     r"INVALID_PRODUCER_EPOCH|InvalidProducerEpoch|TRANSACTION_COORDINATOR_FENCED|TransactionCoordinatorFenced"
     r"|transaction marker|cancel sending|permanently failed|Loading transaction|Finished loading .*transaction"

@@ -112,7 +112,7 @@ def reported(journals: Iterable[Iterable[str]]) -> set[Input]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is wrong with one sink. `hidden` are in the log, and a committed reader does not see them."""
+    """The faults of one sink. `hidden` are in the log, and a committed reader does not see them."""
 
     hidden: frozenset[Input] = frozenset()
     lost: frozenset[Input] = frozenset()
@@ -143,9 +143,10 @@ def judge(
     committed: Mapping[int, int],
     seen: Mapping[tuple[str, str], Iterable[bytes]],
 ) -> Verdict:
-    """Hold what each of `READERS` has seen of a sink against what is owed.
+    """Compare the records of a sink that each of `READERS` has seen with the owed ones.
 
-    `ends` is where the inputs end, `told` what members had reported as committed, `committed` the group's offsets.
+    `ends` is where the inputs end, `told` the inputs that members had reported as committed, `committed` the group's
+    offsets.
     """
     counts = {reader: Counter(map(_input_of, seen[reader])) for reader in READERS}
     strict = [counts[reader] for reader in READERS if reader[1] == "read_committed"]

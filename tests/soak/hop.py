@@ -1,8 +1,8 @@
 """`python -m tests.soak.hop SPEC`: one hop of a chain: reads a topic, writes all on in transactions with the offsets.
 
-It may be killed at any moment and started again: what is committed is done, what is not is not. After any error it
-begins anew in the same way. Lines come in: "finish ENDS" lets it end when it has committed the source's ends. JSON
-objects go out as from `soak.worker`.
+It may be killed at any moment and started again: a commit is done, anything else is not. After any error it starts over
+in the same way. Lines come in: "finish ENDS" lets it end when it has committed the source's ends. JSON objects go out
+as from `soak.worker`.
 """
 
 from __future__ import annotations

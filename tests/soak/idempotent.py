@@ -26,7 +26,7 @@ class Sender(Runner):
     make: Callable[..., Any] = kafwire.Producer
 
     def work(self) -> None:
-        """Send until told to stop, then wait for what is under way."""
+        """Send until stopped, then wait for the open deliveries."""
         workload = self.workload
         self.pending: deque[tuple[int, kafwire.Delivery]] = deque()
         window = workload.window if workload.kind == SEND else 1
@@ -94,7 +94,7 @@ class BatchSender(Runner):
     make: Callable[..., Any] = kafwire.Producer
 
     def work(self) -> None:
-        """Send until told to stop, then wait for what is under way."""
+        """Send until stopped, then wait for the open deliveries."""
         workload = self.workload
         self.pending: deque[tuple[Mapping[int, list[int]], kafwire.BatchDelivery]] = deque()
         with self.make(**self.access.options(), **workload.options) as producer:
@@ -158,7 +158,7 @@ class BatchSender(Runner):
             self.succeeded(count)
         short = {partition: len(placed[partition]) - count for partition, count in taken.items()}
         if any(short.values()):
-            raise AssertionError(f"send_batch told of too few or too many rows, by partition: {short}")
+            raise AssertionError(f"send_batch reported too few or too many rows, by partition: {short}")
 
     def _settle_parts(self, placed: Mapping[int, list[int]], delivery: kafwire.BatchDelivery) -> None:
         """Some of it failed: what became of each part."""

@@ -1,4 +1,4 @@
-"""What is a violation in what a segment came to: findings, doubt beyond measure, errors that nobody allowed for."""
+"""The violations in the result of a segment: findings, doubt beyond measure, errors that no list allows."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 
 from kafwire.testing.history import Report
 
-# Of these a client may tell its user under the faults that are played. No other refusal of a broker's is among them:
+# A client may raise these under the faults that are played. No other refusal of a broker's is among them:
 # numbers that are out of order, for one, would be kafwire's doing.
 TOLERATED = {
-    # A request with damaged records: brokers look at who sends them before they look at the checksum. So a damaged
+    # A request with damaged records: brokers look at its producer id before they look at the checksum. So a damaged
     # epoch or producer id is refused as what it says, which may be true, and cannot be tried again.
     "error BrokerError INVALID_PRODUCER_EPOCH": "the epoch was damaged; or the transaction was open for too long",
     "error BrokerError INVALID_PRODUCER_ID_MAPPING": "the producer id was damaged, or one of several in the request",
     "error AuthorizationError TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "damaged, records of no transaction are in one",
     "error BrokerError TRANSACTION_ABORTABLE": "the transaction was open for too long, and is not known any more",
     # A delivery or a transactional call that came to its time-out, and a deadline of a connection's.
-    "error KafkaTimeoutError": "no answer came in time",
+    "error KafkaTimeoutError": "no response came in time",
     "error KafkaConnectionError": "no broker could be reached, or a connection broke",
     "error TransactionTimeoutError": "a transactional call came to its time-out; it is made again",
     "error init TransactionTimeoutError": "the same",
@@ -29,14 +29,14 @@ TOLERATED = {
     "error read KafkaTimeoutError": "a consumer could not begin or commit in time",
     "error read KafkaConnectionError": "a consumer could not begin or commit: no broker could be reached",
     "error poll KafkaTimeoutError": "the same",
-    "error hop KafkaTimeoutError": "a hop begins anew after any error",
+    "error hop KafkaTimeoutError": "a hop starts over after any error",
     "error hop KafkaConnectionError": "the same",
     "error hop CorruptBatchError": "the same",
     "error hop TransactionTimeoutError": "the same",
     "error hop TransactionAbortableError": "the same",
     "error hop ProducerFencedError": "a hop that was paused for longer than its transaction may be open",
     "error usurped ProducerFencedError": "another producer has its id",
-    "error usurped TransactionAbortableError": "it could not send everything, and did not come to hear of the other",
+    "error usurped TransactionAbortableError": "it could not send everything, and did not learn of the other",
     "error usurped TransactionTimeoutError": "the same",
     "error usurped BrokerError INVALID_PRODUCER_EPOCH": "of its records: the broker knows the other's epoch",
     "error usurped TransactionAbortedError": "of its records, if it aborted for another reason",
@@ -44,7 +44,7 @@ TOLERATED = {
     "error usurped KafkaTimeoutError": "of its records",
     "error open": "a transaction ended before the outcome of a record was known",
 }
-# So much of what is sent may be in doubt: a share, and records beyond it. And of transactions.
+# So many of the sent records may be in doubt: a share, and records beyond it. And of transactions.
 UNKNOWN_SHARE, UNKNOWN_MORE = 0.1, 20_000
 UNDECIDED_SHARE, UNDECIDED_MORE = 0.02, 10
 
@@ -69,5 +69,5 @@ def judged(report: Report, errors: Mapping[str, int]) -> list[str]:
             violations.append(f"{name}: {counts[name]} of {all_of_them} {of}, more than {share:.0%} and {more}")
     strange = {name: count for name, count in errors.items() if count and name not in TOLERATED}
     if strange:
-        violations.append(f"errors that nobody allowed for: {strange}")
+        violations.append(f"errors that no list allows: {strange}")
     return violations

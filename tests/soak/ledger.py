@@ -1,7 +1,8 @@
-"""What a peril may take, and what it may not: acknowledgements, logs and readers held against what is known to be gone.
+"""Judges a peril: acknowledgements, logs and readers are compared with the records that it may remove.
 
 Pure. A peril is a fault that may rightly remove acknowledged records. So it brings its oracle: of each acknowledged
-record, whether the log lost it. What is missing is to be exactly that; and who read on over the loss is told.
+record, whether the log lost it. Only these records may be missing; and a reader that reads on over the loss gets an
+error first.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Acked(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A reader was told that it cannot simply go on: by an error, or because it asked to begin elsewhere."""
+    """An event of a reader that cannot simply go on: it got an error, or it asked to begin elsewhere."""
 
     position: int
     why: str
@@ -36,7 +37,7 @@ class Told(NamedTuple):
 
 @dataclass
 class Reading:
-    """What one reader was given of one partition, in order: (offset, value), and what it was told in between."""
+    """The records of one partition that one reader got, in order: (offset, value), and its errors in between."""
 
     name: str
     events: list[tuple[int, bytes] | Told] = field(default_factory=list)
@@ -44,7 +45,7 @@ class Reading:
 
 @dataclass
 class Ledger:
-    """What happened. `order` has the values of each sender and partition in the order of sending."""
+    """The events. `order` has the values of each sender and partition in the order of sending."""
 
     acked: list[Acked] = field(default_factory=list)
     unknown: set[bytes] = field(default_factory=set)
@@ -53,7 +54,7 @@ class Ledger:
     readings: dict[TopicPartition, list[Reading]] = field(default_factory=lambda: defaultdict(list))
 
 
-# What a peril does to logs: cuts off their ends, lets them begin later, leaves holes in them, or nothing.
+# The effect of a peril on logs: it cuts off their ends, lets them begin later, leaves holes in them, or nothing.
 CUT: Final = "cut"
 BEGINS: Final = "begins"
 HOLES: Final = "holes"
@@ -64,7 +65,7 @@ Logs = Mapping[TopicPartition, Sequence[tuple[int, bytes]]]
 
 @dataclass
 class Judgement:
-    """`missing` acknowledged records are `excused`, and nobody lacks others; else `violations` say so."""
+    """`missing` acknowledged records are `excused`, and no other is missing; else `violations` name them."""
 
     violations: list[str]
     acked: int
@@ -94,7 +95,7 @@ def judge(ledger: Ledger, logs: Logs, lost: Callable[[Acked], bool], how: How) -
 
 
 def same(first: Logs, later: Logs, how: How) -> bool:
-    """Whether two have read the same; between them a cleaner may have made more holes."""
+    """True if two have read the same; between them a cleaner may have made more holes."""
     if how != HOLES:
         return first == later
     return first.keys() == later.keys() and all(set(rows) <= set(first[where]) for where, rows in later.items())
@@ -105,7 +106,7 @@ def _judge_logs(found: list[str], ledger: Ledger, logs: Logs) -> None:
     seen = Counter(value for rows in logs.values() for _, value in rows)
     _tell(found, "in the logs more than once", (value for value, count in seen.items() if count > 1))
     _tell(found, "certainly not stored, and there", (value for value in seen if value in ledger.failed))
-    _tell(found, "sent by nobody", (value for value in seen if value not in known | ledger.failed))
+    _tell(found, "never sent", (value for value in seen if value not in known | ledger.failed))
     for (_, where), values in ledger.order.items():
         places = {value: place for place, (_, value) in enumerate(logs.get(where, ()))}
         came = [places[value] for value in values if value in places]
@@ -123,7 +124,7 @@ def _judge_reading(
     ledger: Ledger,
     how: How,
 ) -> None:
-    """It was given what was there: nothing again, nothing left out; and it was told before it read on over a loss."""
+    """Check that the reader got the log's records: none twice, none left out, an error before each loss."""
     last = -1
     told = True
     cut: bytes | None = None
@@ -139,7 +140,7 @@ def _judge_reading(
             places = [place for place in range(last + 1, offset) if place in acked]
             skipped += [place for place in places if how == BEGINS or acked[place] not in gone]
         if cut is not None and log.get(offset) == value:
-            found.append(f"{name} read on at {offset}, and was not told that {cut!r} is gone")
+            found.append(f"{name} read on at {offset}, and got no error that {cut!r} is gone")
             cut = None
         if log.get(offset) != value:
             if value not in gone and value not in ledger.unknown:

@@ -1,4 +1,4 @@
-"""Who sends what in a segment, as a pure function of seed and segment. No clock, no sockets.
+"""The workloads of a segment, as a pure function of seed and segment. No clock, no sockets.
 
 A segment has topics of its own, and producers that are numbered in its histories. All of kafwire's write to the same
 topics, those with transactions too; the control, confluent-kafka, has topics of its own and is judged for itself.
@@ -12,7 +12,7 @@ from typing import Any, Self
 KAFWIRE, CONTROL = "kafwire", "confluent-kafka"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-# What a producer does. "send": one by one, many under way; "wait": one by one, waiting for each; "batch": from Arrow;
+# The kinds of producers. "send": one by one, many under way; "wait": one by one, waiting for each; "batch": from Arrow;
 # "transactions": a few records to several partitions, some aborted; "transform": records read, transformed and written
 # in a transaction with the offsets.
 SEND, WAIT, BATCH, TRANSACTIONS, TRANSFORM = KINDS = ("send", "wait", "batch", "transactions", "transform")
@@ -38,7 +38,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one producer does, at `rate` records a second at most, `rows` at a time, to `topics` in turn.
+    """The work of one producer, at `rate` records a second at most, `rows` at a time, to `topics` in turn.
 
     `placement` is "key" (by the key's hash), "sticky" (without a key), or "partition" (it is named). `size` is a
     value's, in bytes; `keys` the number of keys; `window` the number of records under way at most; `aborts` the share
@@ -65,7 +65,7 @@ class Workload:
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """Its name in reports."""
         return f"{self.client} {self.kind} {self.producer} ({self.options.get('compression_type', 'none')})"
 
     @property
@@ -74,7 +74,7 @@ class Workload:
         return f"{self.identity}-group"
 
     def as_json(self) -> dict[str, Any]:
-        """What `from_json` takes."""
+        """The form that `from_json` takes."""
         return asdict(self)
 
     @classmethod
@@ -92,7 +92,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a reader that is there all the time does; `commits` says who commits its offsets: it begins at them anew.
+    """A reader that is there all the time; `commits` says how its offsets are committed: it starts over from them.
 
     That it does every `restart_s` seconds, about. `options` are the consumer's.
     """
@@ -109,11 +109,11 @@ class Reading:
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """Its name in reports."""
         return f"{self.identity} {self.flavour} {self.way} {self.strategy} {self.commits}".strip()
 
     def as_json(self) -> dict[str, Any]:
-        """What `from_json` takes."""
+        """The form that `from_json` takes."""
         return asdict(self)
 
     @classmethod
@@ -153,7 +153,7 @@ class Segment:
 
     @property
     def every_topic(self) -> tuple[Topic, ...]:
-        """Of all, the control's too."""
+        """The topics of all, the control's too."""
         return (*self.topics, *self.control_topics, *(hop.target for hop in self.hops))
 
     @property
@@ -185,7 +185,7 @@ def segment(seed: int, number: int, *, rate: float = 1.0) -> Segment:
     ) -> Workload:
         request_timeout_ms = chance.choice((2_000, 4_000, 8_000))
         at_once = chance.choice(rows)
-        # Above linger and request time-out, as it must be; the short ones leave records whose fate nobody knows.
+        # Above linger and request time-out, as it must be; the short ones leave records whose fate is unknown.
         options = {
             "compression_type": codecs[producer - 1],
             "linger_ms": chance.choice((0, 1, 5, 20)),

@@ -21,7 +21,7 @@ _ARENA_MAX = -8  # of glibc's mallopt
 
 
 def resident_mib(pid: int | str = "self") -> float:
-    """Resident now, in MiB; 0 where the system does not tell or the process is gone."""
+    """Resident now, in MiB; 0 where the system has no figure or the process is gone."""
     try:
         return round(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / _MIB, 1)
     except (OSError, IndexError, ValueError):
@@ -43,8 +43,8 @@ def peak_mib() -> float:
 def few_arenas(count: int = 2) -> bool:
     """Let malloc have so many arenas, where it is glibc's; whether it is. To be called before there are other threads.
 
-    It has eight for each processor, and each keeps what it once had. Who reads with several clients, one after the
-    other and each with threads of its own, ends with all of them full of what is free.
+    It has eight for each processor, and each keeps what it once had. A process that reads with several clients, one
+    after the other and each with threads of its own, ends with all of them full of free memory.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -63,7 +63,7 @@ class Watcher:
         self._began = time.monotonic()
 
     def look(self) -> float:
-        """What is resident, in MiB."""
+        """The resident memory, in MiB."""
         mib = resident_mib()
         if mib >= self._next_mib:
             self._next_mib = mib + _STEP_MIB
@@ -85,7 +85,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _malloc() -> dict[str, object]:
-    """What malloc has from the system, and how much of that nobody uses; nothing where it is not glibc's."""
+    """The memory that malloc has from the system, and how much of that is free; nothing where it is not glibc's."""
     try:
         mallinfo = ctypes.CDLL(None).mallinfo2
     except (OSError, AttributeError):
@@ -101,7 +101,7 @@ def _malloc() -> dict[str, object]:
 
 
 def _mappings() -> dict[str, object]:
-    """Resident MiB by what is mapped; the largest ones."""
+    """Resident MiB by the mapped file; the largest ones."""
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     name = ""

@@ -64,7 +64,7 @@ class _Acknowledged:
 
 
 class _Forgotten:
-    """A delivery of which nothing is ever heard."""
+    """A delivery that never gets an outcome."""
 
     def done(self) -> bool:
         return False
@@ -255,7 +255,7 @@ class SkippingHistory(History):
     """A history whose observers leave out a record here and there."""
 
     def view(self, observer: str, isolation_level: str = "read_uncommitted", *, live: bool = False) -> View:
-        """As it should be, but for what `_SkippingView` does."""
+        """A right view, except for the skipped records of `_SkippingView`."""
         return _SkippingView(self, super().view(observer, isolation_level, live=live)._number)
 
 

@@ -1,8 +1,8 @@
-"""What an episode's faults are where proxies see bytes only, as of TLS: a pure function of the episode.
+"""The faults of an episode where proxies see bytes only, as of TLS: a pure function of the episode.
 
-A rule for an API finds nothing there, so its fault is played now and then on all connections of one broker. What only
-the owner of the frames could do is left out: records damaged (a changed byte of TLS ends the connection, as a reset
-does), requests and answers twice, answers out of order or missing while their connection goes on.
+A rule for an API finds nothing there, so its fault is played now and then on all connections of one broker. Faults that
+only the owner of the frames can make are left out: records damaged (a changed byte of TLS ends the connection, as a
+reset does), requests and responses twice, responses out of order or missing while their connection goes on.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Play:
 
 
 def opaque(episode: Episode) -> tuple[tuple[Rule, ...], tuple[Play, ...]]:
-    """The rules that still find something, and what is played in the place of the others, in order."""
+    """The rules that still find something, and the faults that are played in the place of the others, in order."""
     chance = random.Random(f"{episode.seed}/bytes")
     rules = tuple(rule for rule in episode.rules if rule.api == CONNECT)
     plays = [play for rule in episode.rules for play in _in_place_of(rule, episode.seconds, chance)]
@@ -62,21 +62,21 @@ def _in_place_of(rule: Rule, seconds: float, chance: random.Random) -> Iterator[
 
 
 def _of_bytes(rule: Rule, chance: random.Random) -> list[tuple[float, Played]]:
-    """What comes to the same as a fault of frames, as steps: seconds later, and what is played then."""
-    if rule.api == CONNECT:  # which finds nothing while nobody has to connect
+    """Faults of bytes with the effect of a fault of frames, as steps: seconds later, and the fault."""
+    if rule.api == CONNECT:  # which finds nothing while no client has to connect
         return [(0, Reset())]
     fault = rule.fault.drawn(chance.random)
     match fault:
         case Delay():
             return [(0, BlackHole(fault.way, seconds=fault.duration))]
-        case DropResponse(reset=True):  # what was asked meanwhile is done, and nobody hears of it
+        case DropResponse(reset=True):  # requests meanwhile are done, and their responses are lost
             return [(0, BlackHole("response", seconds=1.0)), (_MEANWHILE_S, Reset())]
         case Hold():  # and this arrives after its connection is gone
             later = min(_MEANWHILE_S, fault.duration / 2)
             return [(0, BlackHole("request", seconds=fault.duration)), (later, Reset())]
         case Cut():
             return [(0, Throttle(_CUT_BYTES_PER_SECOND, fault.way, seconds=1.0)), (_MEANWHILE_S, Reset())]
-        case Refuse():  # seen by those who must connect
+        case Refuse():  # seen by clients that must connect
             return [(0, fault), (0, Reset())]
         case Reset() | BlackHole() | Throttle():
             return [(0, fault)]

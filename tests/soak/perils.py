@@ -2,8 +2,8 @@
 
     python -m tests.soak --perils all            # or by name, with commas
 
-Each has topics, senders and readers of its own, and no faults of the network. What is missing in the end is exactly
-what the log lost (`soak.ledger`), and readers were told.
+Each has topics, senders and readers of its own, and no faults of the network. The records missing in the end are
+exactly those that the log lost (`soak.ledger`), and readers got an error.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _PROPERTIES = {
 
 @dataclass
 class Result:
-    """What a peril came to; `skipped` says why it could not be played."""
+    """The result of a peril; `skipped` says why it could not be played."""
 
     name: str
     acked: int = 0
@@ -69,7 +69,7 @@ class Result:
     skipped: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """As a state keeps it."""
+        """The form in a saved state."""
         return asdict(self)
 
 
@@ -100,7 +100,7 @@ class Load:
         self._stop.set()
         self._thread.join(_DEADLINE_S)
         if self._thread.is_alive():
-            raise AssertionError(f"{self.name} did not end {_DEADLINE_S:g} s after it was told to")
+            raise AssertionError(f"{self.name} did not end within {_DEADLINE_S:g} s of its stop")
         if self.crash is not None:
             raise AssertionError(f"{self.name} ended by itself") from self.crash
 
@@ -301,7 +301,7 @@ class Scene:
         until(lambda: self.loads[0].acked() >= goal, f"{more} more records are acknowledged")
 
     def move(self, replicas: tuple[int, ...], partitions: int) -> None:
-        """Have all partitions on these nodes, and wait until they are."""
+        """Move all partitions to these nodes, and wait until they are there."""
         ask = AlterPartitionReassignmentsRequest
         parts = [
             ask.ReassignablePartition(
@@ -321,7 +321,7 @@ class Scene:
         until(moved, f"all partitions are on {replicas}")
 
     def end(self, result: Result, lost: Callable[[Acked], bool], how: How, *, told: bool = False) -> None:
-        """Stop, read everything, judge. With `told` at least one reader must have been told."""
+        """Stop, read everything, judge. With `told` at least one reader must have got an error."""
         for load in self.loads:
             load.stop()
             for name, count in load.errors.items():
@@ -341,8 +341,10 @@ class Scene:
         said = {name: count for follower in self.followers for name, count in follower.told.items()}
         result.told += sum(said.values())
         if told and not said:
-            result.violations.append("no reader was told of anything")
-        self.tell(f"{self.name}: {judgement.acked} acknowledged, {judgement.missing} gone with the log, told {said}")
+            result.violations.append("no reader got an error")
+        self.tell(
+            f"{self.name}: {judgement.acked} acknowledged, {judgement.missing} gone with the log, reported to {said}"
+        )
 
     def close(self) -> None:
         """Let go."""
@@ -370,7 +372,7 @@ def until(condition: Callable[[], bool], what: str, seconds: float = _DEADLINE_S
 
 
 def _delete_records(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
-    """What is before an offset is deleted, again and again, also in front of a reader that lags."""
+    """Records before an offset are deleted, again and again, also in front of a reader that lags."""
     with scene("delete-records", cluster, tell) as it:
         it.load()
         it.follow()
@@ -394,7 +396,7 @@ def _delete_records(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
 
 
 def _compacted(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
-    """Of each key older records go, while others come."""
+    """Let compaction remove older records of each key, while others come."""
     config = {
         "cleanup.policy": "compact",
         "segment.ms": "1000",
@@ -589,7 +591,7 @@ def _upgraded(_cluster: KafkaCluster | None, result: Result, tell: Tell) -> None
 
 
 def _finalise(client: kafwire.Client, tell: Tell) -> None:
-    """Have the highest levels of all features that the version has; the metadata's first, as others ask for it."""
+    """Finalize the highest level of each feature of this version; the metadata's first, as others need it."""
     told = client.call(ApiVersionsRequest(client_software_name="soak", client_software_version="1"))
     levels = {one.name: one.max_version for one in told.supported_features}
     names = [name for name in ("metadata.version", "transaction.version", "group.version") if name in levels]
@@ -655,7 +657,7 @@ def _fill(file: Path) -> None:
 
 
 def _log_end(node: Node, where: TopicPartition) -> int:
-    """Behind the last whole batch on a node's disk."""
+    """The offset after the last whole batch on a node's disk."""
     end = 0
     for file in sorted((node.data / f"{where.topic}-{where.partition}").glob("*.log")):
         data = file.read_bytes()

@@ -1,7 +1,8 @@
 """Readers that are there all the time: they follow topics through faults, and write down what they are given.
 
 Each is of one flavour, one way of reading, one fetch strategy and one isolation level. Some commit offsets, by
-themselves or by the consumer's own doing, and begin anew at what was committed: never behind what they were given.
+themselves or by the consumer's own doing, and start over from the committed ones: never behind the records that they
+got.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Ends = Mapping[str, Mapping[TopicPartition, int]]
 
 
 class Reader:
-    """Follows topics in a thread of its own until it is told where they end, and then to there."""
+    """Follows topics in a thread of its own until it learns where they end, and then to there."""
 
     def __init__(self, reading: Reading, history: History, access: Access, seed: int) -> None:
         self.reading = reading
@@ -72,11 +73,11 @@ class Reader:
 
     @property
     def running(self) -> bool:
-        """Whether the thread runs."""
+        """True if the thread runs."""
         return self._thread.is_alive()
 
     def want(self, ends: Ends) -> dict[TopicPartition, int]:
-        """Of the ends of all, those that this reader is to come to."""
+        """The ends that this reader is to reach, of those of all partitions."""
         goal = {where: end for where, end in ends[self.reading.isolation_level].items() if where in self._places}
         self._goal = goal
         return goal
@@ -86,7 +87,7 @@ class Reader:
         self._end = self.want(ends)
 
     def has(self, goal: Mapping[TopicPartition, int]) -> bool:
-        """Whether it has read so far."""
+        """True if it has read so far."""
         return all(self.positions.get(where, -1) >= end for where, end in goal.items())
 
     # -- the thread
@@ -135,13 +136,13 @@ class Reader:
             if position < self._committed.get(where, 0):
                 message = f"{where} begins at {position}, and {self._committed[where]} was committed"
                 raise AssertionError(message)
-            # If it is behind what was given, that was not read: the checker will tell whether there was anything.
-            self._view.move(*where, position, "begins anew")
+            # If it is behind the delivered records, those were not read: the checker finds whether there were any.
+            self._view.move(*where, position, "starts over")
             self.positions[where] = position
         self.counts["begun"] += 1
 
     def _read(self, flavour: _Flavour, until: float) -> None:
-        """Until it is time to begin anew, or the end is there."""
+        """Read until it is time to start over, or the end is there."""
         reading = self.reading
         committed_at = time.monotonic()
         ends_at: float | None = None
@@ -180,7 +181,7 @@ class Reader:
                 return
 
     def _look(self, flavour: _Flavour) -> None:
-        """Take note of positions behind what nobody is given: markers, and records of transactions aborted."""
+        """Take note of positions behind offsets that no reader gets: markers, and records of transactions aborted."""
         for where, end in self._goal.items():
             if self.positions.get(where, 0) < end:
                 position = flavour.position(where)
@@ -217,7 +218,7 @@ def placed_rows(batch: Batch) -> Rows:
 
 
 class _Flavour(ABC):
-    """What a reader needs of a consumer, blocking."""
+    """The calls that a reader needs of a consumer, blocking."""
 
     @abstractmethod
     def open(self, **options: Any) -> None:
@@ -225,7 +226,7 @@ class _Flavour(ABC):
 
     @abstractmethod
     def read(self, way: str, places: list[TopicPartition], found: list[Rows]) -> None:
-        """Add what is given, also if it ends with an error."""
+        """Add the delivered rows, also if it ends with an error."""
 
     @abstractmethod
     def position(self, where: TopicPartition) -> int:
@@ -245,7 +246,7 @@ class _Flavour(ABC):
 
     @abstractmethod
     def drop(self) -> None:
-        """Close what is open, whatever it says to that."""
+        """Close the open clients, and ignore their errors."""
 
     def end(self) -> None:
         """Free what it has: nothing."""

@@ -58,7 +58,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 HOW = ("poll", "batches-commit", "streams", "poll-commit", "batches", "streams-commit")
 LOOPS = ("loop-upto", "loop-processed")
 _LOOK_S = 0.05
-# Who reads a sink too that is not what it should be.
+# Further readers of a sink that is not as it should be.
 OTHER_READERS = (
     ("confluent-kafka", "read_committed"),
     ("kafwire", "read_uncommitted"),
@@ -82,7 +82,7 @@ def options_of(protocol: str, client: str) -> dict[str, Any]:
 
 
 def late_options(number: int) -> dict[str, Any]:
-    """What has every second member give partitions up with records in hand."""
+    """Options by which every second member gives partitions up with records in hand."""
     if number % 2 == 0:
         return {}
     return {"on_revocation": "discard"} if number % 4 == 1 else {"revocation_timeout_ms": LATE_WINDOW_MS}
@@ -204,7 +204,7 @@ class Run:
         if self._options.exactly_once:
             wrong = not_once(ends, self._outputs(group, "kafwire", "read_committed"))
             found += wrong
-            # Whether it is the log that is wrong, or a reader.
+            # The written batches show whether the log is wrong, or a reader.
             for number in range(PARTITIONS) if wrong else ():
                 sink = self._sink(group.name)
                 write_batches(self._cluster.direct, sink, number, self._folder / f"{sink}-{number}.log")
@@ -247,7 +247,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rate", type=float, default=120.0, help="records a second in each topic (default: 120)")
     parser.add_argument("--members", type=int, default=2, help="of each group, at most (default: 2)")
     parser.add_argument("--protocols", default=",".join(PROTOCOLS), help="the groups (default: all of %(default)s)")
-    parser.add_argument("--client", choices=["kafwire", "confluent"], default="kafwire", help="what members are")
+    parser.add_argument("--client", choices=["kafwire", "confluent"], default="kafwire", help="the members' client")
     parser.add_argument("--exactly-once", action="store_true", help="members write on what they read, in transactions")
     parser.add_argument("--late", action="store_true", help="every second member revokes late, or discards")
     parser.add_argument("--no-strikes", dest="strikes", action="store_false", help="leave the nodes alone")

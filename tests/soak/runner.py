@@ -24,7 +24,7 @@ _TOLD = 20
 
 
 class Runner(ABC):
-    """Runs a workload in a thread of its own until it is told to stop, and then until every outcome is known.
+    """Runs a workload in a thread of its own until it is stopped, and then until every outcome is known.
 
     `started` and `settled` count steps, which are settled in the order in which they are started: what was under way at
     some moment is settled when `settled` has come to what `started` was.
@@ -55,17 +55,17 @@ class Runner(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell it to send nothing more."""
+        """Let the client send nothing more."""
         self._stop.set()
 
     @property
     def stopping(self) -> bool:
-        """Whether to send nothing more."""
+        """True if it is to send nothing more."""
         return self._stop.is_set()
 
     @property
     def running(self) -> bool:
-        """Whether the thread runs."""
+        """True if the thread runs."""
         return self._thread.is_alive()
 
     def pace(self, rows: int) -> None:
@@ -83,7 +83,7 @@ class Runner(ABC):
         return [self.chance.randrange(self.workload.keys) for _ in range(rows)]
 
     def dress(self, key: int, given: bytes | None, partition: int | None) -> Dress:
-        """What a record of a key is sent with besides its value."""
+        """The fields of a record of a key besides its value."""
         headers = (("key", b"%d" % key), ("none", None))[: self.workload.headers]
         return Dress(given, headers, int(time.time() * 1000) if self.workload.timed else None, partition)
 
@@ -93,7 +93,7 @@ class Runner(ABC):
         self.last_success = time.monotonic()
 
     def failed(self, sequences: Sequence[int], error: BaseException | str, *, certain: bool, whose: str = "") -> None:
-        """Write down that records are certainly not there, or that nobody knows."""
+        """Write down that records are certainly not there, or in doubt."""
         if sequences:
             (self.writer.fail if certain else self.writer.unknown)(sequences, str(error)[:200])
         self.counts["failed" if certain else "unknown"] += len(sequences)

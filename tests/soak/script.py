@@ -2,7 +2,7 @@
 
     for episode in episodes(seed): ...              # begin, faults for `seconds`, healed for `rest`
 
-An episode has rules for the proxies, or does something to nodes, or both. What an episode is about is dealt from
+An episode has rules for the proxies, or does something to nodes, or both. The theme of an episode is dealt from
 shuffled decks, so a short run meets every kind once before any comes twice. One node at a time is struck, rules leave
 most requests alone, and what lasts ends: with 3 replicas and min.insync.replicas=2 something can always be
 acknowledged.
@@ -38,7 +38,7 @@ BROKERS = (1, 2, 3)
 TRANSACTIONAL = (
     *("InitProducerId", "FindCoordinator", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"),
 )
-# What clients do most, twice as often.
+# The requests that clients send most are aimed at twice as often.
 _AIMS: tuple[str | tuple[str, ...] | None, ...] = ("Produce", "Produce", TRANSACTIONAL, TRANSACTIONAL, "Fetch", None)
 
 
@@ -48,7 +48,7 @@ class Strike:
 
     Or it is parted from the other nodes, not from clients. `whom`: the leader of a topic's partition, both by a number
     that wraps at how many there are; the coordinator of transactions or of groups; the active controller; or the node
-    of that number.
+    with that number.
     """
 
     blow: Blow
@@ -165,15 +165,15 @@ def _rule(
 _RECORDS = ("Produce",)
 _WAYS: tuple[Literal["request", "response", "both"], ...] = ("request", "response", "both")
 _NETWORK: dict[str, Callable[[random.Random], Rule]] = {
-    "late answers": _rule(lambda _: Delay((0.02, 1.0))),
+    "late responses": _rule(lambda _: Delay((0.02, 1.0))),
     "late requests": _rule(lambda _: Delay((0.02, 1.5), "request")),
-    "dropped answers": _rule(lambda _: DropResponse()),
-    "missing answers": _rule(lambda _: DropResponse(reset=False), probability=(0.02, 0.1), most=4),
+    "dropped responses": _rule(lambda _: DropResponse()),
+    "missing responses": _rule(lambda _: DropResponse(reset=False), probability=(0.02, 0.1), most=4),
     "resets": _rule(lambda _: Reset()),
-    "cut answers": _rule(lambda chance: Cut(reset=chance.random() < 0.5)),
+    "cut responses": _rule(lambda chance: Cut(reset=chance.random() < 0.5)),
     "cut requests": _rule(lambda chance: Cut(way="request", reset=chance.random() < 0.5)),
     "damaged records": _rule(lambda _: Corrupt("request"), aims=_RECORDS),
-    "damaged answers": _rule(lambda _: Corrupt(), aims=("Fetch",)),
+    "damaged responses": _rule(lambda _: Corrupt(), aims=("Fetch",)),
     "black holes": _rule(
         lambda chance: BlackHole(
             chance.choice(("request", "response", "both")), seconds=round(chance.uniform(1, 8), 3)
@@ -195,8 +195,8 @@ _NETWORK: dict[str, Callable[[random.Random], Rule]] = {
         aims=("Produce", "Fetch", ("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")),
         most=20,
     ),
-    "answers twice": _rule(lambda _: Duplicate(), most=5),
-    "answers out of order": _rule(lambda _: Reorder(0.5), most=5),
+    "responses twice": _rule(lambda _: Duplicate(), most=5),
+    "responses out of order": _rule(lambda _: Reorder(0.5), most=5),
     "refused connections": _rule(
         lambda chance: Refuse(seconds=round(chance.uniform(0.5, 4), 3)), probability=(0.02, 0.1), most=2
     ),

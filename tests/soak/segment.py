@@ -30,7 +30,7 @@ from tests.soak.workers import Broken, ControlBroken, HopProcess, Process
 
 # I6: so soon after the faults have ended all is readable.
 RECOVERY_S = 60.0
-# And all that was under way is settled, which may take the longest delivery time-out more, and everybody goes on.
+# And all that was under way is settled, which may take the longest delivery time-out more, and each process goes on.
 SETTLE_S = RECOVERY_S + 60.0
 _CLIENTS = ("kafwire", "confluent-kafka")
 _BEGIN_S = 60.0
@@ -40,12 +40,12 @@ _SLICE_S = 0.2
 
 
 class Stopped(RuntimeError):
-    """Somebody asked the run to end."""
+    """A signal asked the run to end."""
 
 
 @dataclass
 class Outcome:
-    """What a segment came to. `violations` are kafwire's, in words; `episode` is the number of the next episode."""
+    """The outcome of a segment. `violations` are kafwire's, in words; `episode` is the number of the next episode."""
 
     seconds: float = 0.0
     episode: int = 0
@@ -62,7 +62,7 @@ class Outcome:
 
 
 def trend(memory: Sequence[tuple[float, float]], peak_mib: float) -> dict[str, float]:
-    """Of MiB at seconds: how many there were when all had begun, at the end, and at the most."""
+    """The MiB of a series (seconds, MiB): when all had begun, at the end, and at the most."""
     begun = next((mib for at, mib in memory if at >= _WARM_S), 0.0)
     return {"begun": begun, "end": memory[-1][1] if memory else 0.0, "peak": round(peak_mib, 1)}
 
@@ -284,7 +284,7 @@ class SegmentRun:
             (self._folder / f"{process.name}-memory.json").write_text(json.dumps(process.memory))
 
     def _judge_chain(self) -> None:
-        """The last topic of the chain has what the first one has (see `soak.chain`), whoever reads them."""
+        """The last topic of the chain has the records of the first one (see `soak.chain`), by every reader."""
         first, last = self._segment.hops[0].source, self._segment.hops[-1].target
         for client in _CLIENTS:
             begin, end = (self._rows(client, topic) for topic in (first, last))

@@ -1,8 +1,8 @@
-"""What a run knows of itself, in its folder: counts of the segments that were judged, and where in the script it is.
+"""The state of a run, in its folder: counts of the segments that were judged, and where in the script it is.
 
-`state.json` is written whole, beside, and put in place: whoever reads it finds one of its states. Only segments that
+`state.json` is written whole, beside, and put in place: a reader of it finds one of its states. Only segments that
 came to their judgement are in it. A segment that was cut off, with the process or the machine, is not: its topics ended
-with its brokers, so nobody can say what was in them. It is run again from its beginning, with the same script, on new
+with its brokers, so their contents are unknown. It is run again from its beginning, with the same script, on new
 brokers.
 """
 
@@ -22,7 +22,7 @@ _FILE = "state.json"
 
 @dataclass
 class Tally:
-    """What was found of one side, kafwire or the control; added up over segments."""
+    """The findings about one side, kafwire or the control; added up over segments."""
 
     counts: Counter[str] = field(default_factory=Counter)
     found: Counter[str] = field(default_factory=Counter)
@@ -70,7 +70,7 @@ class State:
 
     @property
     def finished(self) -> bool:
-        """Whether it has run as long as it was asked to, or has found something."""
+        """True if it has run for its whole time, or has found something."""
         return bool(self.violations) or self.seconds >= self.minutes * 60
 
     def save(self, folder: Path) -> None:

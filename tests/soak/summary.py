@@ -63,7 +63,7 @@ def text(state: State) -> str:
 
 
 def violations(state: State) -> list[str]:
-    """What was violated, a line for each finding: last of all, where whoever reads only the end sees it."""
+    """The violations, a line for each finding: last of all, where a reader of the end alone sees them."""
     return [
         f"violated: {line}\n"
         for violation in state.violations
@@ -101,7 +101,7 @@ def document(path: Path, state: State) -> bool:
 
 
 def _perils(state: State) -> list[str]:
-    """Faults that may remove acknowledged records; what is missing is what the log lost."""
+    """Faults that may remove acknowledged records; the missing records are those that the log lost."""
     lines = ["| peril | acknowledged | gone with the log | reported to readers | s |", "|---|---:|---:|---:|---:|"]
     for name, one in state.perils.items():
         if one["skipped"]:
@@ -113,7 +113,9 @@ def _perils(state: State) -> list[str]:
 
 def _memory(state: State) -> str:
     told = sorted(state.memory.items())
-    return ", ".join(f"{name} {of['begun']:.0f}, {of['end']:.0f}, {of['peak']:.0f}" for name, of in told) or "not told"
+    return (
+        ", ".join(f"{name} {of['begun']:.0f}, {of['end']:.0f}, {of['peak']:.0f}" for name, of in told) or "not reported"
+    )
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -19,7 +19,7 @@ _PAUSE_S = 0.1
 _FLUSHED = 0.5
 # And in so many of all another producer takes over.
 _USURPED = 0.01
-# What a producer leaves open is aborted so soon.
+# The timeout after which an open transaction is aborted.
 TRANSACTION_MS = 20_000
 
 
@@ -33,7 +33,7 @@ class Transactions(Runner):
     make: Callable[..., Any] = kafwire.Producer
 
     def work(self) -> None:
-        """Run one after the other until told to stop."""
+        """Run one after the other until stopped."""
         self.producer = self.fresh()
         while not self.stopping:
             self.pace(self.workload.rows)
@@ -46,7 +46,7 @@ class Transactions(Runner):
     def usurp(self) -> None:
         """Another producer with the same id takes over in the middle of a transaction of this one, which goes on.
 
-        Nobody who reads committed records sees what the one before it sent, and it is told.
+        No reader of committed records sees the records of the one before it, which gets an error.
         """
         self.started += 1
         number = self.writer.begin()
@@ -105,7 +105,7 @@ class Transactions(Runner):
         self.producer = self.fresh()
 
     def transaction(self, rows: int, offsets: Mapping[TopicPartition, int] | None = None) -> bool | None:
-        """Run one: whether it was committed; None if nobody knows, and the producer is of no more use."""
+        """Run one: True if it was committed; None if the outcome is unknown, and the producer is of no more use."""
         self.started += 1
         number = self.writer.begin()
         sent: list[tuple[int, kafwire.Delivery]] = []
@@ -132,7 +132,7 @@ class Transactions(Runner):
         return committed
 
     def _decide(self, error: Exception) -> bool | None:
-        """What became of a transaction whose block raised."""
+        """The outcome of a transaction whose block raised."""
         if not isinstance(error, Planned):
             self.counts[f"error {name_of(error)}"] += 1
         if hasattr(error, "__notes__"):  # it could not be aborted
@@ -187,11 +187,11 @@ class Transactions(Runner):
 class Transform(Transactions):
     """Reads a topic, and writes a record for each that it reads, with the offsets in the transaction.
 
-    What committed transactions have read is contiguous: each begins where the one before it ended.
+    The records that committed transactions have read are contiguous: each begins where the one before it ended.
     """
 
     def work(self) -> None:
-        """Run one transaction for each batch that is read, until told to stop."""
+        """Run one transaction for each batch that is read, until stopped."""
         source = self.workload.source
         assert source is not None
         self._places = [TopicPartition(source.name, number) for number in range(source.partitions)]

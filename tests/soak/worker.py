@@ -1,6 +1,6 @@
 """`python -m tests.soak.worker SPEC`: the workloads of one process, which writes one history.
 
-Lines come in: "mark N" asks to be told when all that is under way now is settled and something sent since was
+Lines come in: "mark N" asks for a line when all that is under way now is settled and something sent since was
 acknowledged; "reach N ENDS" when the readers have come to these ends; "stop" ends it in order, readers when they have
 come to the ends of "finish ENDS". JSON objects go out, one a line: {"counts", "crashes", "mib"}, twice a second and at
 the end; {"recovered": N, "after": {workload: seconds}}; {"done": ...}. Without its parent it ends at once.
@@ -45,7 +45,7 @@ RUNNERS: dict[tuple[str, str], type[Runner]] = {
 
 
 class Mark:
-    """What was under way at a moment, by runner."""
+    """The open steps at a moment, by runner."""
 
     def __init__(self, number: int, runners: list[Runner]) -> None:
         self.number = number
@@ -54,7 +54,7 @@ class Mark:
         self._left = {runner: runner.started for runner in runners}
 
     def reached(self) -> bool:
-        """Whether all of it is settled, and something was acknowledged since to each."""
+        """True if all of it is settled, and something was acknowledged since to each."""
         for runner, started in list(self._left.items()):
             if (runner.settled >= started and runner.last_success > self.at) or not runner.running:
                 del self._left[runner]
@@ -72,7 +72,7 @@ class Reach:
         self._left = {reader: reader.want(ends) for reader in readers}
 
     def reached(self) -> bool:
-        """Whether all have read up to there."""
+        """True if all have read up to there."""
         for reader, goal in list(self._left.items()):
             if reader.has(goal) or not reader.running:
                 del self._left[reader]
@@ -110,7 +110,7 @@ class Worker:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Work until told to stop and all is settled."""
+        """Work until stopped and all is settled."""
         threading.Thread(target=self._listen, daemon=True).start()
         everybody: list[Runner | Reader] = [*self._runners, *self._readers]
         for one in everybody:
@@ -140,7 +140,7 @@ class Worker:
         self._tell(counts=counts, crashes=crashes, mib=self._memory.look())
 
     def _buffers(self) -> dict[str, object]:
-        """What is under way, by workload: steps begun and not settled."""
+        """The open steps, by workload: begun and not settled."""
         found: dict[str, object] = {"Arrow MiB": round(pa.total_allocated_bytes() / (1 << 20), 1)}
         for runner in self._runners:
             producer = getattr(runner, "producer", None)

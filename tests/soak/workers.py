@@ -86,11 +86,11 @@ class Process:
         self._reader.start()
 
     def mark(self, number: int) -> None:
-        """Ask to be told when all that is under way now is settled."""
+        """Ask for a line when all that is under way now is settled."""
         self._say(f"mark {number}")
 
     def reach(self, number: int, ends: Ends) -> None:
-        """Ask to be told when its readers have come to these ends."""
+        """Ask for a line when its readers have come to these ends."""
         self._say(f"reach {number} {text_of(ends)}")
 
     def stop(self) -> None:
@@ -117,7 +117,7 @@ class Process:
         except subprocess.TimeoutExpired:
             self._process.send_signal(signal.SIGUSR1)  # it writes down where its threads are
             time.sleep(1)
-            raise self._broken(f"did not end within {_END_S:g} s of being told to") from None
+            raise self._broken(f"did not end within {_END_S:g} s of its stop") from None
         self._reader.join(5)
         self.check()
 
@@ -197,7 +197,7 @@ class HopProcess(Process):
         self._begin("tests.soak.hop", spec, folder)
 
     def totals(self) -> Counter[str]:
-        """The counts of all its lives, as far as they were told."""
+        """The counts of all its lives, as far as it reported them."""
         return self._before + super().totals()
 
     def kill_and_start(self) -> None:

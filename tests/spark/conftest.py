@@ -64,7 +64,7 @@ def _session() -> SparkSession:
 def make_topic(cluster: KafkaCluster, topic_name: str) -> Callable[..., str]:
     """Makes topics named after the test, and waits until the broker has them: `make_topic(partitions, config, suffix)`.
 
-    A controller answers before its broker has read the news.
+    A controller responds before its broker has read the news.
     """
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
 

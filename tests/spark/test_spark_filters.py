@@ -89,7 +89,7 @@ def drawn(chance: random.Random) -> Filter:
     return Not(made) if chance.random() < 0.2 else made
 
 
-def test_what_is_applied_and_what_is_left_give_the_rows_of_all_filters() -> None:
+def test_applied_filters_and_the_rest_give_the_rows_of_all_filters() -> None:
     first, narrowed = of_test(), 0
     for seed in range(first, first + examples(2000)):
         chance = random.Random(seed)

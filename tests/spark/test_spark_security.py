@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kafwire.testing import KafkaCluster, Security
 
 PASSWORD = "canary-cf21"
-# What docs/guide/spark.md advises for SQL.
+# The pattern that docs/guide/spark.md advises for SQL.
 REDACTED = "(?i)url|jaas|keystore[.]key|key[.]pem"
 
 
@@ -32,12 +32,12 @@ def prefixed(options: dict[str, str]) -> dict[str, str]:
 
 
 def scram(cluster: KafkaCluster) -> dict[str, str]:
-    """As Java has it: a truststore of PEM, and JAAS."""
+    """The options in Java's form: a truststore of PEM, and JAAS."""
     return prefixed(cluster.client_options("alice", "SCRAM-SHA-512", listener="SASL_SSL", dialect="java"))
 
 
 def mutual(cluster: KafkaCluster) -> dict[str, str]:
-    """As Java has it: texts of PEM, no file."""
+    """The options in Java's form: texts of PEM, no file."""
     files = cluster.security.certificates
     return prefixed(
         {
@@ -67,7 +67,7 @@ def read(spark: SparkSession, options: dict[str, str], topic: str) -> DataFrame:
 
 
 def plans(frame: DataFrame) -> str:
-    """All that Spark tells of a query: `explain`, its plans as text and JSON, and what the UI keeps of queries."""
+    """All that Spark shows of a query: `explain`, its plans as text and JSON, and the store of the UI."""
     query: Any = frame._jdf.queryExecution()
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -147,7 +147,7 @@ def test_a_view_of_sql_is_redacted(spark: SparkSession, secured: KafkaCluster, t
         assert secret not in shown
 
 
-def test_what_is_wrong_is_said_without_the_password(
+def test_a_wrong_password_is_an_error_without_the_password(
     spark: SparkSession, secured: KafkaCluster, topic_name: str
 ) -> None:
     wrong = {name: value.replace(PASSWORD, PASSWORD + "?") for name, value in scram(secured).items()}

@@ -1,4 +1,4 @@
-"""What a task of a write does, without Spark around it."""
+"""A task of a write, without Spark around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An accumulator with the simplest of brokers behind it, for tests of what is done in the sender's thread."""
+"""An accumulator with the simplest of brokers behind it, for tests of the sender's thread."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Store:
         return BatchDelivery(parts)
 
     def deliver(self, *, everything: bool = True) -> int:
-        """Take what is ready and acknowledge it; answers how many batches that were."""
+        """Take the ready batches and acknowledge them; returns their number."""
         queues, _ = self.accumulator.collect(everything=everything)
         count = 0
         for queue in queues:

@@ -18,7 +18,7 @@ Cluster = KafkaCluster | EmbeddedKafka
 
 
 class Resource(IntEnum):
-    """What an ACL is about; the cluster's name is `kafka-cluster`."""
+    """The resource type of an ACL; the cluster's name is `kafka-cluster`."""
 
     TOPIC = 2
     GROUP = 3
@@ -29,7 +29,7 @@ class Resource(IntEnum):
 
 
 class Operation(IntEnum):
-    """What it is that somebody may do."""
+    """The operation of an ACL."""
 
     ALL = 2
     READ = 3

@@ -34,7 +34,7 @@ def normalised(lines: list[str], prefix: str) -> list[str]:
 
 
 def by_kafwire(bootstrap: str, prefix: str) -> list[str]:
-    """What brokers answer, field by field."""
+    """The fields of brokers' responses."""
     with kafwire.Client(bootstrap) as client:
         return list(_by_kafwire(client, bootstrap, prefix))
 
@@ -313,7 +313,7 @@ def _deletions(client: kafwire.Client, topic: str) -> Iterator[str]:
 
 
 def by_confluent(bootstrap: str, prefix: str) -> list[str]:
-    """What librdkafka's administration says."""
+    """The output of librdkafka's administration."""
     with kafwire.Client(bootstrap) as other:
         return _by_confluent(bootstrap, prefix, other)
 
@@ -360,7 +360,7 @@ def _by_confluent(bootstrap: str, prefix: str, other: kafwire.Client) -> list[st
 
 
 def by_java(bootstrap: str, prefix: str) -> list[str]:
-    """What Java's administration says, by tests/java/AdminScript.java."""
+    """The output of Java's administration, by tests/java/AdminScript.java."""
     source = Path(__file__).parent.parent / "java" / "AdminScript.java"
     classes = f"{compiled(source)}:{class_path(DEFAULT_VERSION)}"
     command = [

@@ -65,7 +65,7 @@ def one_by_one(data: bytes) -> int:
 
 
 def by_reader(data: bytes) -> int:
-    """As a scan reads a fetch answer, into an Arrow stream."""
+    """Read a Fetch response into an Arrow stream, as a scan does."""
     queue = FetchBuffer(Notifier())
     queue.add("t" * 60, 7, Layout("t" * 60, 7))
     reader = FetchReader(

@@ -30,7 +30,7 @@ LOGICAL = {
 }
 PROMOTED = {"int": ["long", "float", "double"], "long": ["float", "double"], "float": ["double"], "string": ["bytes"]}
 DAY_MS = 86_400_000
-# Python's type of a value, which tells the branch that another decoder took.
+# Python's type of a value, which shows the branch that another decoder took.
 FAMILY = {"int": int, "long": int, "float": float, "double": float, "bytes": bytes, "string": str, "boolean": bool}
 
 

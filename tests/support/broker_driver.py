@@ -1,4 +1,4 @@
-"""Drives the embedded broker's state from a test: a request in, its answer out, time as the test says."""
+"""Drives the embedded broker's state from a test: a request in, its response out, time as the test says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafwire.broker.state import ClusterState
 
 
 class BrokerDriver:
-    """One client of a state, and its time. Answers that come later are in `late`, by their requests."""
+    """One client of a state, and its time. Responses that come later are in `late`, by their requests."""
 
     def __init__(self, state: ClusterState | None = None) -> None:
         self.state = ClusterState() if state is None else state
@@ -31,7 +31,7 @@ class BrokerDriver:
         connection: Connection | None = None,
         client_id: str | None = "test",
     ) -> Request:
-        """Send a request; its answer is in `late` as soon as there is one."""
+        """Send a request; its response is in `late` as soon as there is one."""
         version = type(message).max_version if version is None else version
         request = Request(connection or self.connection(node), message, version, client_id=client_id)
         self.state.receive(request, self.state.now_ms)
@@ -39,7 +39,7 @@ class BrokerDriver:
         return request
 
     def ask(self, message: Any, version: int | None = None, **how: Any) -> Any:
-        """Send a request, and return its answer; None: it has none yet."""
+        """Send a request, and return its response; None: it has none yet."""
         return self.late.pop(self.send(message, version, **how), None)
 
     def pass_ms(self, ms: float) -> None:
@@ -52,6 +52,6 @@ class BrokerDriver:
 
 
 def ask(state: ClusterState, message: Any, version: int | None = None, **how: Any) -> Any:
-    """Send one request over a connection of its own, and return its answer; None: it has none yet."""
+    """Send one request over a connection of its own, and return its response; None: it has none yet."""
     driver = BrokerDriver(state)
     return driver.ask(message, version, **how)

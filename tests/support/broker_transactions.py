@@ -1,4 +1,4 @@
-"""A transactional producer of the embedded broker's state, request by request, for tests that look at each answer."""
+"""A transactional producer of the embedded broker's state, request by request, for tests that look at each response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Place = tuple[str, int]
 
 @dataclass
 class TransactionalClient:
-    """What it is: its driver, its transactional id, and who the coordinator has said that it is."""
+    """Its driver, its transactional id, and the producer id and epoch from the coordinator."""
 
     driver: BrokerDriver
     transactional_id: str | None = "x"
@@ -23,7 +23,7 @@ class TransactionalClient:
     timeout_ms: int = 60_000
 
     def init(self, *, current: tuple[int, int] = (-1, -1), version: int = 5) -> int:
-        """InitProducerId. Returns an error code; without one it is whom it was told."""
+        """InitProducerId. Returns an error code; without one it has the id and epoch of the response."""
         request = protocol.InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self.timeout_ms,
@@ -71,7 +71,7 @@ class TransactionalClient:
         return answer.error_code, answer.base_offset
 
     def end(self, *, commit: bool = True, version: int = 5) -> int:
-        """EndTxn. Returns an error code; from version 5 on it is then whom it was told."""
+        """EndTxn. Returns an error code; from version 5 on it has then the id and epoch of the response."""
         request = protocol.EndTxnRequest(
             transactional_id=self.transactional_id or "",
             producer_id=self.producer_id,
@@ -86,7 +86,7 @@ class TransactionalClient:
     def commit_offset(
         self, offset: int, *, group: str = "g", to: Place = ("t", 0), version: int = 5, who: tuple[str, int] = ("", -1)
     ) -> int:
-        """TxnOffsetCommit, of one partition. `who`: a member's id and its generation."""
+        """TxnOffsetCommit, of one partition. `who`: the id of a member and its generation."""
         request = protocol.TxnOffsetCommitRequest(
             transactional_id=self.transactional_id or "",
             group_id=group,

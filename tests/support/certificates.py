@@ -152,36 +152,36 @@ class Authority:
 
 
 def expired(ca: Authority) -> Identity:
-    """It ended yesterday."""
+    """A certificate that ended yesterday."""
     return ca.issue(begins=-30 * _DAY, ends=-_DAY)
 
 
 def not_yet_valid(ca: Authority) -> Identity:
-    """It begins tomorrow."""
+    """A certificate that begins tomorrow."""
     return ca.issue(begins=_DAY)
 
 
 def wrong_host(ca: Authority) -> Identity:
-    """It is for another host."""
+    """A certificate for another host."""
     return ca.issue("elsewhere.test", name="elsewhere.test")
 
 
 def without_names(ca: Authority, name: str = "localhost") -> Identity:
-    """It names a host as its common name only: it has no subjectAltName."""
+    """A certificate that names a host as its common name only, without a subjectAltName."""
     key = ec.generate_private_key(ec.SECP256R1())
     return Identity(_signed(_named(name), ca.certificate.subject, key, ca.key), key)
 
 
 def self_signed() -> Identity:
-    """No CA has signed it."""
+    """A certificate that no CA has signed."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _named("localhost")
     return Identity(_signed(subject, subject, key, key, hosts=HOSTS), key)
 
 
 def of_unknown_ca() -> Identity:
-    """A CA that nobody knows has signed it."""
-    return Authority.new("a CA that nobody knows").issue()
+    """An unknown CA has signed it."""
+    return Authority.new("an unknown CA").issue()
 
 
 def mismatched(ca: Authority) -> Identity:

@@ -11,7 +11,7 @@ from tests.support.outbox_relays import by_key
 
 
 class CommittedReader:
-    """What it has read.
+    """The records that it has read.
 
     Args:
         bootstrap: the brokers' address.

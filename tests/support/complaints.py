@@ -1,4 +1,4 @@
-"""What programs say on standard error."""
+"""The text of programs on standard error."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Random walks of a group of the consumer protocol: heartbeats that members could send, and some that they should not.
 
-A walk is played on a broker over one socket. What is written down is the same in every world: topics go by name, and
-member ids are the walk's own. The group's option lets assignments be made without waiting.
+A walk is played on a broker over one socket. The lines are the same in every world: topics go by name, and member ids
+are the walk's own. The group's option lets assignments be made without waiting.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GROUP = 32  # the resource type of a group's options
 
 @dataclass
 class Slot:
-    """Who plays a member: what it remembers."""
+    """The player of a member: what it remembers."""
 
     number: int
     instance_id: str | None
@@ -112,7 +112,7 @@ class Walk:
         getattr(self, f"_{kind}")(slot)
 
     def _choose(self, slot: Slot) -> dict[str, Any]:
-        """What it wants, as it says it."""
+        """The topics and the assignor that it wants, as fields."""
         count = self._random.randint(0 if self._random.random() < 0.2 else 1, len(self.topics))
         names = tuple(sorted(self._random.sample([*self.topics, "none"], count)))
         said: dict[str, Any] = {"subscribed_topic_names": [*names]}
@@ -137,7 +137,7 @@ class Walk:
         self._heartbeat(slot, slot.epoch)
 
     def _beat(self, slot: Slot, **fields: Any) -> None:
-        """It says what it has: what it was told, or it is not done with that."""
+        """Report the member's partitions: the assigned ones, or those of a reconciliation that is not done."""
         if self._random.random() < 0.8:
             slot.owned = slot.told
         elif self._random.random() < 0.5:
@@ -152,7 +152,7 @@ class Walk:
             slot.member_id = self._new_id()
 
     def _odd(self, slot: Slot) -> None:
-        """What a client that is well does not send."""
+        """A request that a healthy client does not send."""
         kind = self._random.choice(["ahead", "behind", "taken", "stranger", "assignor", "first", "away", "invalid"])
         if kind == "ahead":
             self._heartbeat(slot, slot.epoch + self._random.randint(1, 3))
@@ -221,7 +221,7 @@ class Walk:
         self._note(f"{member_id} fetch {epoch}", _error(answer))
 
     def _other(self, slot: Slot) -> None:
-        """What belongs to classic groups, and what is done from outside."""
+        """Requests of classic groups, and requests from outside."""
         kind = self._random.choice(["heartbeat", "describe", "leave", "delete", "offsets"])
         if kind == "heartbeat":
             beat = protocol.HeartbeatRequest(group_id=self._group, member_id="stranger", generation_id=1)
@@ -254,7 +254,7 @@ class Walk:
 
     def _classic_join(self, slot: Slot) -> None:
         if not any(each.is_in for each in self._slots):
-            return  # Kafka's coordinator forgets a group that is empty then, and those who ask do not see that at once
+            return  # Kafka's coordinator forgets a group that is empty then, and later requests do not see that at once
         if not slot.is_in or self._random.random() < 0.2:
             count = self._random.randint(1, len(self.topics))
             slot.topics = tuple(sorted(self._random.sample([*self.topics, "none"], count)))
@@ -327,7 +327,7 @@ class Walk:
         self._note(f"{slot.member_id}/{slot.instance_id} classic leave", _error(answer))
         slot.is_in, slot.told, slot.owned = False, frozenset(), frozenset()
 
-    # --- requests and answers
+    # --- requests and responses
 
     def _heartbeat(self, slot: Slot, epoch: int, *, owned: Places | None = None, **fields: Any) -> None:
         request = protocol.ConsumerGroupHeartbeatRequest(

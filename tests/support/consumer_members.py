@@ -17,7 +17,7 @@ T = ("t",)
 
 
 class Reader:
-    """One member, as a client plays it: it has what it was told to have, and says so."""
+    """One member, as a client plays it: it has its assigned partitions, and says so."""
 
     def __init__(self, group: ConsumerMembers, member_id: str, **how: Any) -> None:
         self._group, self._how = group, how
@@ -45,7 +45,7 @@ class Reader:
         return self._take(self._group.beat(self.member_id, self.epoch, instance_id=self._how.get("instance_id")))
 
     def leave(self, epoch: int = -1) -> Any:
-        """It leaves, or for a while."""
+        """Leave the group: for good (-1), or as a static member for a while (-2)."""
         return self._group.beat(self.member_id, epoch, instance_id=self._how.get("instance_id"))
 
     def _take(self, answer: Any) -> Any:
@@ -92,7 +92,7 @@ class ConsumerMembers:
         assert self.group.state.value == "Stable"
 
     def beat(self, member_id: str, epoch: int, *, owned: Places | None = None, version: int = 1, **fields: Any) -> Any:
-        """The answer to a ConsumerGroupHeartbeat."""
+        """The response to a ConsumerGroupHeartbeat."""
         said: dict[str, Any] = {"group_id": "g", "member_id": member_id, "member_epoch": epoch}
         message = protocol.ConsumerGroupHeartbeatRequest(**said | fields)
         if owned is not None:

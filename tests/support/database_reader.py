@@ -48,7 +48,7 @@ def results(rows: list[tuple[int, str]]) -> dict[int, list[int]]:
 
 
 def read(driver: str, where: str, bootstrap: str, on_step: Callable[[str], object]) -> None:
-    """Go on from where the database says, to the end; `on_step` is told of each step of each batch."""
+    """Go on from the offsets in the database, to the end; the reader calls `on_step` at each step of each batch."""
     with closing(import_module(driver).connect(where)) as database, kafwire.Client(bootstrap) as client:
         ends = client.offsets(ORDERS)
         offsets = DatabaseOffsets("billing", topic_ids={"orders": client.topic("orders").topic_id})

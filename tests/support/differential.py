@@ -1,8 +1,8 @@
-"""The same valid requests for two clusters, and what their answers differ by.
+"""The same valid requests for two clusters, and the differences of their responses.
 
 A request is made once, by the fuzzer's generator, from topics that both clusters have; only topic ids are exchanged for
-each cluster's own. An answer becomes a tree of plain values in which all that may differ by right is left out or has a
-name that is the same everywhere. What is told of a difference is where it is, as in `topics[].error_code`.
+each cluster's own. A response becomes a tree of plain values in which all that may differ by right is left out or has a
+name that is the same everywhere. A difference is reported by its place, as in `topics[].error_code`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ STAND_INS = {name: uuid.UUID(int=0xD1FF + number) for number, name in enumerate(
 CONFIGS = {"log.retention.ms": -1}
 PATIENCE = 4.0
 
-# What is never sent: it changes what other tests of the cluster see, or waits for other members.
+# APIs that are never sent: they change what other tests of the cluster see, or wait for other members.
 LEFT_OUT = {
     "SaslAuthenticate": "no listener here has users",
-    "SyncGroup": "its answer waits for a leader; tests/support/group_walk.py",
+    "SyncGroup": "its response waits for a leader; tests/support/group_walk.py",
     "AlterUserScramCredentials": "users are there for all of the cluster",
     "AlterClientQuotas": "quotas are there for all of the cluster",
     "WriteTxnMarkers": "it writes to logs as the cluster's own brokers do; tests/scenarios",
 }
 VALIDATED_ONLY = {"CreateTopics", "CreatePartitions", "AlterConfigs", "IncrementalAlterConfigs"}
-# What says how long, where, who and when: true of one cluster alone, or wording.
+# Fields of durations, places, identities and times: true of one cluster alone, or wording.
 OWN = {
     "throttle_time_ms", "host", "port", "cluster_id", "error_message", "member_id", "client_host", "log_dir",
     "total_bytes", "usable_bytes", "size", "coordinator_epoch", "documentation", "log_append_time_ms", "last_timestamp",
@@ -88,8 +88,8 @@ def drawn(api: str, version: int, seed: int) -> Any:
     if api == "DescribeTopicPartitions" and not message.topics:
         message.response_partition_limit, message.cursor = 2000, None
     if api == "AddPartitionsToTxn" and version >= 4 and not message.transactions:
-        return drawn(api, version, seed + 1_000_000)  # a real broker never answers it
-    if api == "DeleteRecords":  # what is deleted is gone here, and there when its segment is
+        return drawn(api, version, seed + 1_000_000)  # a real broker never responds to it
+    if api == "DeleteRecords":  # deleted records are gone here, and there when their segment is
         for topic in message.topics:
             for part in topic.partitions:
                 part.offset = rng.choice((0, 1 << 40))
@@ -111,7 +111,7 @@ class Side:
         self._connection: Connection | None = None
 
     def prepare(self) -> None:
-        """Make the topics and what is in them, and wait until groups and transactions are coordinated."""
+        """Make the topics and their records, and wait until groups and transactions are coordinated."""
         kind = protocol.CreateTopicsRequest
         wanted = [
             kind.CreatableTopic(name=self._named(name), num_partitions=count, replication_factor=1)
@@ -125,7 +125,7 @@ class Side:
             find = protocol.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[self.own])
             until(partial(self._finds, find))
         transaction = protocol.InitProducerIdRequest(transactional_id=self.own, transaction_timeout_ms=60_000)
-        until(lambda: not self.ask(transaction, 4).error_code)  # who is found may be loading yet
+        until(lambda: not self.ask(transaction, 4).error_code)  # the coordinator may be loading yet
         from kafwire.records import encode_batch
 
         produce = protocol.ProduceRequest
@@ -144,7 +144,7 @@ class Side:
         return not self.ask(produce, 9).responses[0].partition_responses[0].error_code
 
     def ask(self, message: Any, version: int) -> Any:
-        """The answer, or what became of the connection in words."""
+        """The response, or the end of the connection in words."""
         if self._connection is None:
             self._connection = Connection(self.target)
         try:
@@ -154,7 +154,7 @@ class Side:
             return "closed" if isinstance(error, KafkaConnectionError) else type(error).__name__
 
     def answer(self, message: Any, version: int, fresh: str) -> Any:
-        """What is comparable in the answer to a request as it was drawn; `fresh` is in the names of its groups."""
+        """The comparable part of the response to a request as it was drawn; `fresh` is in the names of its groups."""
         mine = copy.deepcopy(message)
         self._api, self._fresh = type(message).__name__.removesuffix("Request"), fresh
         self._replace(mine, self._named, lambda value: self.ids.get(value, value))
@@ -208,7 +208,7 @@ class Side:
         return value
 
     def _is_ours(self, element: Any) -> bool:
-        """Whether a list of all that there is has this because of us, not because of other tests of the cluster."""
+        """True if a list of all objects has this because of us, not because of other tests of the cluster."""
         if not isinstance(element, dict) or self._api not in LISTINGS:
             return True
         return all(element[key].startswith(PREFIX) for key in NAMES & element.keys() if element[key])
@@ -248,7 +248,7 @@ def differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any
 
 
 def compared(real: Side, own: Side, api: str, version: int, seed: int) -> list[tuple[str, Any, Any]]:
-    """What the answers to a request differ by."""
+    """The differences of the responses to a request."""
     message = drawn(api, version, seed)
     fresh = f"{api}-{version}-{seed}"
     return list(differences(real.answer(message, version, fresh), own.answer(message, version, fresh)))

@@ -1,7 +1,7 @@
 """Brokers for tests of clients that prove the same on both: embedded in the everyday run, Apache Kafka with KAFKA=real.
 
-A module says so by `pytestmark = pytest.mark.either_kafka`, and its fixture `cluster` follows. What is of the wire, of
-Kafka itself or of the embedded broker is not marked: it has Apache Kafka in every run.
+A module says so by `pytestmark = pytest.mark.either_kafka`, and its fixture `cluster` follows. Tests of the wire, of
+Kafka itself or of the embedded broker have no mark: they have Apache Kafka in every run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tests of the fault proxy share: frames by hand, and a stage whose rules are the test's."""
+"""Shared parts of the tests of the fault proxy: frames by hand, and a stage whose rules are the test's."""
 
 import random
 import struct
@@ -76,7 +76,7 @@ class Staged:
         self.pass_on(now)
 
     def pass_on(self, now: float) -> None:
-        """Take what is due, a piece at a time."""
+        """Take the pieces that are due, one at a time."""
         self.talk.tick(now)
         data, end = drained(self.talk.to_broker, now)
         self.sent += data
@@ -87,7 +87,7 @@ class Staged:
 
 
 def drained(line: Line, now: float) -> tuple[bytes, End | None]:
-    """What a line lets go now, and its end if it is reached."""
+    """The bytes that a line lets go now, and its end if it is reached."""
     data = b""
     while (piece := line.take(now)) is not None:
         if isinstance(piece, End):

@@ -1,4 +1,4 @@
-"""A fetch fast path that the test feeds, and answers for it."""
+"""A fetch fast path that the test feeds, and the responses for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Taken = dict[int, tuple[int, int, int, int, int]]
 
 
 class Wanted(NamedTuple):
-    """What the engine expects of a partition."""
+    """The engine's expectation for a partition."""
 
     number: int
     offset: int
@@ -77,7 +77,7 @@ def batch(base: int, count: int, epoch: int) -> bytes:
 
 @dataclass
 class Part:
-    """A partition of an answer, and what is expected of it."""
+    """A partition of a response, and the outcome that is expected of it."""
 
     topic: uuid.UUID = IDS[0]
     partition: int = 0

@@ -1,4 +1,4 @@
-"""Fetch answers as bytes."""
+"""Fetch responses as bytes."""
 
 from __future__ import annotations
 

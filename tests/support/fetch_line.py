@@ -1,4 +1,4 @@
-"""A fetch buffer with its reader, and who is told of both."""
+"""A fetch buffer with its reader, and the engine that both notify."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def room(size: int) -> int:
 
 
 class Line:
-    """A queue, its reader, and who is told of both."""
+    """A queue, its reader, and the engine that both notify."""
 
     def __init__(self, cursors: int = 2, **options: Any) -> None:
         settings: dict[str, Any] = {"chunk_bytes": 1 << 20, "max_decompressed": 1 << 20, "verify_crc": True}
@@ -53,7 +53,7 @@ class Line:
 
     @property
     def posted(self) -> bool:
-        """Whether the engine was told since the last look."""
+        """True if the engine was notified since the last look."""
         return any(kind == POSTED and token == COOKIE for kind, _, token, _ in self.native.drain())
 
 

@@ -1,4 +1,4 @@
-"""What a test says in a forked child."""
+"""The verdict of a test in a forked child."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that answers every frame with its correlation id, and a client that sees what a socket sees."""
+"""A server that sends every frame's correlation id back, and a client that sees what a socket sees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.socket_server import SocketServer, receive_frame
 
 
 class FrameServer(SocketServer):
-    """Answers all frames; `received` are the correlation ids that came, in order, -1 for the end of a connection."""
+    """Responds to all frames; `received` are the correlation ids in order, -1 for the end of a connection."""
 
     def __init__(self, port: int = 0, answer: Callable[[int], bytes] = response) -> None:
         self.received: list[int] = []
@@ -56,14 +56,14 @@ class Peer:
         self.socket.sendall(data)
 
     def receive(self, size: int) -> bytes:
-        """So many bytes, or those up to the end."""
+        """Receive `size` bytes, or those up to the end."""
         data = b""
         while len(data) < size and (more := self.socket.recv(size - len(data))):
             data += more
         return data
 
     def is_silent(self, seconds: float) -> bool:
-        """Whether nothing comes, not even an end."""
+        """True if nothing comes, not even an end."""
         self.socket.settimeout(seconds)
         try:
             self.socket.recv(1, socket.MSG_PEEK)

@@ -23,7 +23,7 @@ SERVED = ("ApiVersions", "Metadata", "DescribeGroups", "Heartbeat", "FindCoordin
 Bug = Callable[["Exchange"], None]
 
 # By the client's port: how many bytes of a connection are read and dealt with. A client that has sent no more than this
-# and has nothing to read will not get an answer any more, however long it waits.
+# and has nothing to read will not get a response any more, however long it waits.
 DEALT_WITH: dict[int, int] = {}
 
 
@@ -66,7 +66,7 @@ class FuzzedServer(SocketServer):
         self.stop()
 
     def _serve(self, connection: socket.socket) -> None:
-        # Or an answer is held back until the one before is acknowledged, though it is dealt with.
+        # Or a response is held back until the one before is acknowledged, though it is dealt with.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         port = connection.getpeername()[1]
         dealt_with = 0
@@ -118,7 +118,7 @@ class FuzzedServer(SocketServer):
         return exchange
 
     def metadata(self, request: Any, version: int) -> Any:
-        """Brokers and topics; names that are not there are answered with an error."""
+        """Brokers and topics; names that are not there get an error."""
         answer = protocol.MetadataResponse
         asked = [topic.name or "" for topic in request.topics or ()]
         if request.topics is None or (version == 0 and not asked):

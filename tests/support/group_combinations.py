@@ -1,6 +1,6 @@
 """Combined schedules of simulated groups: one seed decides everything, and one judge reads results and offsets.
 
-`run(seed)` returns what is wrong, with the events that led there. `python -m tests.soak.group_schedules` runs many.
+`run(seed)` returns the findings, with the events that led there. `python -m tests.soak.group_schedules` runs many.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOOK_S = 1.0
 
 
 class Outcome(NamedTuple):
-    """What a schedule showed."""
+    """The results of a schedule."""
 
     plan: str
     findings: list[Finding]
@@ -228,7 +228,7 @@ class CombinedSchedule:
         self.faults.slow_metadata(each_s, seconds)
 
     async def _lag(self) -> None:
-        """Topics change while brokers have not heard of it."""
+        """Topics change while brokers do not know it."""
         nodes = self.chance.choice([NODES, NODES, [self.chance.choice(NODES)]])
         seconds = self.chance.choice([1.0, 5.0, 15.0])
         self.say(f"brokers {nodes} lag for {seconds:.0f} s")
@@ -294,7 +294,7 @@ class CombinedSchedule:
 
     def _begin_at_offset_0(self) -> None:
         store = self.world.state.part(OffsetStore)
-        at_ms = int((WALL_S + self.world.loop.time()) * 1000)  # the broker removes what is older than its retention
+        at_ms = int((WALL_S + self.world.loop.time()) * 1000)  # the broker removes offsets older than its retention
         for partition in self.world.state.topics.by_name[TOPIC].partitions:
             store.commit(GROUP, (TOPIC, partition.index), Committed(0, at_ms=at_ms))
 
@@ -370,7 +370,7 @@ def played(seed: int) -> Outcome:
 
 
 def run(seed: int) -> list[str]:
-    """What is wrong in the schedule of a seed, with its plan and its events."""
+    """The findings in the schedule of a seed, with its plan and its events."""
     outcome = played(seed)
     if not outcome.findings:
         return []

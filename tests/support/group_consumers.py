@@ -62,7 +62,7 @@ class Member:
                 try:
                     await asyncio.sleep(self.work_s())
                 except asyncio.CancelledError:
-                    if self._goes_on:  # who asks for the next batch is done with this one
+                    if self._goes_on:  # the request for the next batch completes this one
                         self._seen.processed(self.name, where, offsets)
                     raise
                 self._seen.processed(self.name, where, offsets)
@@ -82,7 +82,7 @@ class Member:
         await self.consumer.close()
 
     async def die(self) -> None:
-        """Stop as a process that is killed: nobody hears of it."""
+        """Stop as a process that is killed: without a notice to the group."""
         await self._stop_reading()
         membership = self.consumer._core.membership
         assert membership is not None
@@ -101,7 +101,7 @@ class Member:
 
 
 class Seen:
-    """What was processed, by whom."""
+    """The processed records, by member."""
 
     def __init__(self) -> None:
         self.by_partition: defaultdict[TopicPartition, list[tuple[str, int]]] = defaultdict(list)
@@ -187,7 +187,7 @@ class GroupWorld:
             await asyncio.sleep(0.05)
 
     def report(self) -> str:
-        """For a failure: who has what, and what was processed."""
+        """The text for a failure: the members' partitions, and the number of processed records."""
         has = {member.name: sorted(member.consumer.assignment) for member in self.members}
         return f"{has}, {self.seen.total()} processed, errors {[m.error for m in self.members if m.error]}"
 
@@ -203,5 +203,5 @@ class GroupWorld:
         await self.until(is_so, limit_s)
 
     def committed(self) -> dict[tuple[str, int], int]:
-        """What the coordinator has."""
+        """The offsets of the coordinator."""
         return {where: kept.offset for where, kept in self.world.state.part(OffsetStore).of(GROUP).items()}

@@ -23,7 +23,7 @@ JOINS_AGAIN_S = 20.0
 
 
 class GroupFaults:
-    """What befalls one group. Each fault excuses what waits because of it, and no longer."""
+    """The faults of one group. Each fault excuses what waits because of it, and no longer."""
 
     def __init__(self, world: ClusterWorld, group_id: str, inputs: Inputs, watch: GroupWatch) -> None:
         self._world, self._group_id, self._inputs, self._watch = world, group_id, inputs, watch
@@ -105,14 +105,14 @@ class GroupFaults:
         self._disturb(JOINS_AGAIN_S, f"the coordinator moves to {node}", calm_after_s=5.0)
 
     def slow_metadata(self, each_s: float, seconds: float) -> None:
-        """For a while each Metadata response comes so late."""
+        """Delay each Metadata response by `each_s` for `seconds`."""
         self._slow_s, self._slow_until_s = each_s, self._world.loop.time() + seconds
         self._watch.leads_from_s = self._slow_until_s + each_s + JOINS_AGAIN_S
         self._inputs.excuse(seconds + each_s, f"metadata come {each_s:.0f} s late")
 
     @contextlib.contextmanager
     def lagging(self, nodes: list[int]) -> Iterator[None]:
-        """Brokers whose metadata stay as they are now, and deny what is new."""
+        """Brokers whose metadata stay as they are now, and deny new topics."""
         for node in nodes:
             self._world.lag(node, denies=True)
         try:

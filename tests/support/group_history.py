@@ -107,7 +107,7 @@ class Warned(NamedTuple):
 
 @dataclass(slots=True)
 class GroupHistory:
-    """What happened in one schedule. `until_s`: when the run ended."""
+    """The events of one schedule. `until_s`: when the run ended."""
 
     guarantee: Guarantee
     inputs: list[Input] = field(default_factory=list)

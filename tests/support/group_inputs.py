@@ -77,7 +77,7 @@ class Inputs:
         return made
 
     async def behave(self, number: int) -> None:
-        """What a handler's call does with an input. Raises what the input's trait says."""
+        """The behaviour of a handler's call with an input. Raises what the input's trait says."""
         trait = self.traits[number]
         match trait.kind:
             case "slow":
@@ -96,7 +96,7 @@ class Inputs:
                 await asyncio.sleep(FOREVER_S)
 
     def fails_at_sink(self, number: int) -> bool:
-        """Whether this delivery of an input's result fails, which it does once."""
+        """True if this delivery of an input's result fails, which it does once."""
         if self.traits[number].kind != "unsent" or number in self._failed_once:
             return False
         self._failed_once.add(number)

@@ -3,7 +3,7 @@
 exactly once    each wanted input has one committed result; no commit covers a partition of another member
 at least once   each wanted input has a result; no record goes to the sink after its member learned of the loss
 at most once    no input has two results
-each            commits never pass what is processed, and never go back; every wanted input has its result in
+each            commits never pass the processed records, and never go back; every wanted input has its result in
                 time, or a WARNING names the partition of a hung handler; a member that only waits holds up no
                 rebalance; no member reads a partition of another member; results of a key keep their order; no
                 program ends by an error
@@ -119,7 +119,7 @@ def _at(where: Where, offset: int) -> str:
 
 
 def _deliveries(history: GroupHistory) -> Iterator[Finding]:
-    # A transaction takes them back; at most once nobody else processes what is committed.
+    # A transaction takes them back; at most once no other member processes committed records.
     if history.guarantee != "at_least_once":
         return
     late = [each for each in history.deliveries if not each.owns]

@@ -18,7 +18,7 @@ Protocols = Sequence[tuple[str, bytes]]
 
 @dataclass
 class Membership:
-    """Who somebody is in a group, as the last answer to its JoinGroup said."""
+    """The identity of a member in a group, by the last response to its JoinGroup."""
 
     member_id: str
     generation: int
@@ -27,7 +27,7 @@ class Membership:
 
 
 class Members:
-    """A group, and its members' requests. Waiting requests are answered later, see `answer`."""
+    """A group, and its members' requests. Waiting requests get their responses later, see `answer`."""
 
     def __init__(self, group_id: str = "g", nodes: Sequence[int] = (1,), **configs: object) -> None:
         options = {name.replace("_", "."): str(value) for name, value in configs.items()}
@@ -41,7 +41,7 @@ class Members:
         return self.driver.send(message, version, node=self.node, client_id=client_id)
 
     def answer(self, request: Request) -> Any:
-        """The answer to a request; None: it waits."""
+        """The response to a request; None: it waits."""
         return self.driver.late.pop(request, None)
 
     def ask(self, message: Any, version: int | None = None) -> Any:
@@ -64,7 +64,7 @@ class Members:
         version: int = 9,
         client_id: str = "test",
     ) -> Request:
-        """JoinGroup, whose answer may come later."""
+        """JoinGroup, whose response may come later."""
         request = protocol.JoinGroupRequest(
             group_id=self.group_id,
             member_id=member_id,
@@ -110,7 +110,7 @@ class Members:
     def sync(
         self, who: Membership, assignments: Mapping[str, bytes] | None = None, *, version: int = 5, **fields: Any
     ) -> Request:
-        """SyncGroup, whose answer may come later."""
+        """SyncGroup, whose response may come later."""
         request = protocol.SyncGroupRequest(
             group_id=self.group_id,
             member_id=who.member_id,
@@ -144,7 +144,7 @@ class Members:
         return [each.error_code for each in self.ask(request).members]
 
     def commit(self, who: Membership | None, offset: int = 7, topic: str = "t") -> int:
-        """OffsetCommit, in the name of a member or of nobody: the error code."""
+        """OffsetCommit, as a member or without a member id: the error code."""
         request = protocol.OffsetCommitRequest(group_id=self.group_id, generation_id_or_member_epoch=-1)
         if who is not None:
             request.generation_id_or_member_epoch, request.member_id = who.generation, who.member_id

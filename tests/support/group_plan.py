@@ -30,7 +30,7 @@ BROKERS = {
 
 @dataclass(frozen=True)
 class Theme:
-    """What a schedule is about: the steps it is drawn from, the inputs, and how many steps it has."""
+    """The theme of a schedule: the steps it is drawn from, the inputs, and how many steps it has."""
 
     steps: dict[str, int]
     kinds: dict[Kind, int] = field(default_factory=lambda: {"plain": 1})
@@ -68,7 +68,7 @@ WEIGHTS = {"revocation": 3, "waits": 3, "zombies": 3, "lag": 3, "mixture": 4}
 
 
 class Plan:
-    """What the schedule of one seed is."""
+    """The schedule of one seed."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -121,7 +121,7 @@ class Plan:
         return options
 
     def program(self) -> str:
-        """What one more member runs."""
+        """The program of one more member."""
         fits = {
             "exactly_once": ("stream", "transactions"),
             "at_least_once": ("stream", "loop", "tasks"),

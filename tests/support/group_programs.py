@@ -1,6 +1,6 @@
 """Programs of members of simulated groups, as users write them: streams, loops, tasks for partitions, transactions.
 
-Each takes inputs, has `Inputs.behave` as its handler, writes results to a topic, and tells the history what it does.
+Each takes inputs, has `Inputs.behave` as its handler, writes results to a topic, and notes its work in the history.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Program:
     def __init__(self, world: ClusterWorld, inputs: Inputs, name: str, consumer: Mapping[str, Any]) -> None:
         self.name = name
         self.is_held = False  # a fault holds its requests
-        self.is_over = False  # it leaves, or is dead: its errors are nobody's concern
+        self.is_over = False  # it leaves, or is dead: its errors do not count
         self.world, self.inputs = world, inputs
         self.stop = StopRequest()
         self.producer: Mapping[str, Any] = {}  # options of its producer, in transactions
@@ -56,7 +56,7 @@ class Program:
 
     @property
     def options_text(self) -> str:
-        """What distinguishes its consumer's options from others'."""
+        """Its consumer's options that differ from others'."""
         named = ("on_revocation", "revocation_timeout_ms")
         return " ".join(f"{name}={self._options[name]}" for name in named if name in self._options)
 
@@ -161,7 +161,7 @@ class Busy:
 
 
 class WatchedSink:
-    """A `TopicSink` that tells the history what a stream hands to it; some deliveries fail once, later."""
+    """A `TopicSink` that notes a stream's values in the history; some deliveries fail once, later."""
 
     splits_lists = True
 

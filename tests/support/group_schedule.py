@@ -1,9 +1,9 @@
 """Random schedules of what befalls a group in the simulated world, and what must hold whatever does.
 
 A schedule is its seed: which protocol the members speak, what they do, how long they work, which brokers fail. Brokers
-fail one at a time and come back. What must hold: no offset is committed that was not processed by somebody, with all
-before it; in the end every record was processed; the members that are left share the partitions; and where nobody died
-and no broker failed, no record was processed twice. `python -m tests.soak.group_schedules` runs many.
+fail one at a time and come back. What must hold: no offset is committed unless a member processed it, with all before
+it; in the end every record was processed; the members that are left share the partitions; and where no member died and
+no broker failed, no record was processed twice. `python -m tests.soak.group_schedules` runs many.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.group_consumers import GROUP, PROTOCOLS, GroupWorld, Member
 BROKERS = 3
 CALM_S = 400.0  # longer than a session, a rebalance, and the retries of what failed
 LOOK_S = 2.0
-REMAINS_S = 60.0  # what is right has to stay so: longer than the session of one that died
+REMAINS_S = 60.0  # a right state has to last: longer than the session of one that died
 MOST_MEMBERS = 5
 
 
@@ -115,7 +115,7 @@ class GroupSchedule:
         member.work_s = lambda: self.chance.random() * longest
         try:
             await member.start()
-        except KafkaError:  # no broker answered for long enough
+        except KafkaError:  # no broker responded for long enough
             member.is_dead = True
             return
         self.live.append(member)
@@ -131,7 +131,7 @@ class GroupSchedule:
             await member.die()
 
     async def _restart_reading(self) -> None:
-        """A member's loop is cancelled, and begins anew with what it had in hand."""
+        """A member's loop is cancelled, and starts over with the records in hand."""
         if self.live:
             await self.chance.choice(self.live).read_anew()
 
@@ -141,8 +141,8 @@ class GroupSchedule:
     def _look_at_coordinator(self) -> None:
         """Kafka keeps a group that has become a classic one, and not that it was about to rebalance.
 
-        So a coordinator that takes over then tells nobody, and what the member that left had is nobody's until somebody
-        joins or leaves (GroupMetadataManager: `convertToClassicGroup` and `onLoaded`).
+        So a coordinator that takes over then notifies no member, and the partitions of the member that left have no
+        owner until a member joins or leaves (GroupMetadataManager: `convertToClassicGroup` and `onLoaded`).
         """
         group = self.world.state.part(GroupCoordinator).groups.get(GROUP)
         is_preparing = isinstance(group, ClassicGroup) and group.state is GroupState.PREPARING_REBALANCE
@@ -210,7 +210,7 @@ class GroupSchedule:
 
 
 def run(seed: int) -> list[str]:
-    """What went wrong in the schedule of a seed, with what befell it."""
+    """The faults in the schedule of a seed, with its events."""
     schedule = GroupSchedule(seed)
     with schedule.group:
         schedule.world.run(schedule.run())

@@ -35,7 +35,7 @@ class GroupStage:
     def join(self, kind: str, **config: Any) -> GroupClient:
         """A member that reads from now on. Options have underscores for dots."""
         options = {name.replace("_", "."): value for name, value in config.items()}
-        if kind == "kafwire":  # the others speak it without being told
+        if kind == "kafwire":  # the others speak it by default
             options.setdefault("group.protocol", "classic")
         where = self._bootstrap, self._topic, self._group, options
         member: GroupClient
@@ -51,18 +51,18 @@ class GroupStage:
         return member
 
     def write(self, count: int = 10) -> None:
-        """So many records to each partition."""
+        """Write `count` records to each partition."""
         for partition in range(PARTITIONS):
             for _ in range(count):
                 made = self._producer.send(self._topic, b"v", partition=partition).result(10)
                 self._written[made.partition, made.offset] += 1
 
     def read(self) -> Counter[Seen]:
-        """What was read, and how often."""
+        """The records that were read, and how often."""
         return Counter(seen for member in self.members for seen in member.look()[1])
 
     def describe(self) -> str:
-        """For a failure: who has what."""
+        """The text for a failure: the members' partitions."""
         looks = [(sorted(a), len(records), error) for a, records, error in (m.look() for m in self.members)]
         return f"members: {looks}"
 

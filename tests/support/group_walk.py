@@ -1,7 +1,7 @@
 """Random walks of a classic group: requests that members could send, and some that they should not.
 
 A walk is played on a broker over sockets, each request over one of its own, so that none is held up by one that waits.
-What is written down is the same in every world: member ids are M1, M2, ... in the order in which they were given.
+The lines are the same in every world: member ids are M1, M2, ... in the order in which they were given.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONG_MS = 300_000
 
 @dataclass
 class Slot:
-    """Who plays a member: what it remembers."""
+    """The player of a member: what it remembers."""
 
     number: int
     instance_id: str | None
@@ -41,7 +41,7 @@ class Slot:
 
 @dataclass
 class Waiting:
-    """A request without an answer."""
+    """A request without a response."""
 
     asked: str
     slot: Slot | None
@@ -177,7 +177,7 @@ class Walk:
         self._ask(f"list {states} {types}", None, request, 5)
 
     def _odd(self, slot: Slot) -> None:
-        """What a client that is well does not send."""
+        """A request that a healthy client does not send."""
         kind = self._random.choice(["delete", "no name", "short", "stranger", "taken", "no protocols", "empty"])
         join: dict[str, Any] = {"session_timeout_ms": LONG_MS, "rebalance_timeout_ms": LONG_MS}
         named = protocol.JoinGroupRequest.JoinGroupRequestProtocol(name="a", metadata=b"odd")
@@ -214,10 +214,10 @@ class Walk:
         slot.member_id, slot.generation, slot.leads, slot.others = "", -1, False, []
         self._join(slot)
 
-    # --- requests and answers
+    # --- requests and responses
 
     def _name(self, member_id: str) -> str:
-        """A member's name; of who has had no answer yet what its id begins with."""
+        """A member's name; for a member without a response so far the start of its id."""
         return self._names.get(member_id) or (f"{member_id[:-36]}?" if len(member_id) > 36 else member_id or "''")
 
     def _who(self, slot: Slot) -> str:
@@ -241,7 +241,7 @@ class Walk:
         self.lines[place + 1 :] = sorted(self.lines[place + 1 :])
 
     def _arrived(self) -> list[tuple[Waiting, Any]]:
-        """All answers until there have been none for some time."""
+        """All responses until there have been none for some time."""
         found = []
         until = time.monotonic() + self._settle_s
         while self._waiting:

@@ -29,7 +29,7 @@ OVERLAP_S = 20.0  # two sessions
 
 
 class WatchedMember(Protocol):
-    """What the watch asks of a member."""
+    """The properties of a member that the watch needs."""
 
     name: str
 
@@ -39,11 +39,11 @@ class WatchedMember(Protocol):
 
     @property
     def only_waits(self) -> bool:
-        """Whether no handler runs, no write is under way, and no fault holds the member."""
+        """True if no handler runs, no write is under way, and no fault holds the member."""
 
 
 class _Journal:
-    """What the brokers keep: the watch looks at stored offsets."""
+    """The brokers' journal: the watch looks at stored offsets."""
 
     def __init__(self, watch: GroupWatch) -> None:
         self._watch = watch
@@ -73,7 +73,7 @@ class GroupWatch:
         self._overlapping: dict[tuple[str, Where], float] = {}
         self._follow_commits()
 
-    # --- who has what, as the coordinator says
+    # --- the assignment, by the coordinator
 
     @property
     def _group(self) -> Any:
@@ -98,7 +98,7 @@ class GroupWatch:
         return frozenset(name for name, places in self._assignments().items() if where in places)
 
     def is_shared_out(self, count: int) -> bool:
-        """Whether the members have so many partitions between them, each one once."""
+        """True if the members have so many partitions between them, each one once."""
         had = [where for places in self._assignments().values() for where in places]
         return len(had) == len(set(had)) == count
 

@@ -1,4 +1,4 @@
-"""Record bytes made to harm who decodes them, built by code. `test_codec_memory.py` weighs what they do."""
+"""Record bytes made to harm their decoder, built by code. `test_codec_memory.py` weighs what they do."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def batch(payload: bytes, *, codec: str = "none", count: int = 1, last_delta: in
 
 
 def record_start(key: int, value: int) -> bytes:
-    """What comes before the key of a record with `key` and `value` bytes and no headers."""
+    """The bytes before the key of a record with `key` and `value` bytes and no headers."""
     body = b"\0\0\0" + varint(key)
     return varint(len(body) + key + len(varint(value)) + value + 1) + body
 
@@ -66,7 +66,7 @@ def zstd_bomb(size: int) -> bytes:
     """A frame of RLE blocks: 4 bytes become 128 KiB, 32,768 times as much."""
     block = (131072 << 3 | 1 << 1).to_bytes(3, "little") + b"\0"
     last = (131072 << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"\0"
-    window = bytes([7 << 3])  # 128 KiB, content size not told
+    window = bytes([7 << 3])  # 128 KiB, content size not given
     return b"\x28\xb5\x2f\xfd\x00" + window + block * (size // 131072 - 1) + last
 
 

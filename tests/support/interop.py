@@ -74,7 +74,7 @@ def sample(count: int, partitions: int, seed: int) -> list[Written]:
 
 
 def expected(records: Sequence[Written]) -> list[Seen]:
-    """What a reader must see: the records of each partition in the order in which they were written."""
+    """The records that a reader must see: those of each partition in the order in which they were written."""
     ends: dict[int, int] = {}
     seen = []
     for partition, timestamp_ms, key, value, headers in records:

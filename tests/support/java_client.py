@@ -144,7 +144,7 @@ class JavaClient:
         self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
         answer: dict[str, Any] = {"number": 0}
-        while answer["number"] != self._number:  # a test that ran out of time left its answer unread
+        while answer["number"] != self._number:  # a test that ran out of time left its reply unread
             answer = json.loads(self._process.stdout.readline())
         if "error" in answer:
             message = f"the Java client could not {do} {topic}: {answer['error']}"

@@ -1,4 +1,4 @@
-"""One Java process that answers for Kafka's own classes. What it can be asked: tests/conformance/java/Oracle.java."""
+"""One Java process that runs Kafka's own classes. Its commands: tests/conformance/java/Oracle.java."""
 
 import hashlib
 import json
@@ -108,14 +108,14 @@ class Oracle:
 
 
 def good(answer: list[bytes] | OracleError) -> list[bytes]:
-    """An answer that has to be there."""
+    """Return an answer, or raise its error."""
     if isinstance(answer, OracleError):
         raise answer
     return answer
 
 
 class Differences(NamedTuple):
-    """What Java refuses alone, and what is refused alone here: why, by what the one that refuses says."""
+    """Bytes that only Java or only kafwire refuses: the reason, by the error of the side that refuses."""
 
     java_is_stricter: dict[str, str]
     java_is_laxer: dict[str, str]

@@ -103,7 +103,7 @@ def kcat_version() -> str:
 
 
 def of_kcat(folder: Path) -> dict[str, Any]:
-    """What the installed kcat does, in the form of the recorded file."""
+    """The output of the installed kcat, in the form of the recorded file."""
     (folder / "commands").mkdir()
     (folder / "script").mkdir()
     usage = subprocess.run(["kcat", "-h"], capture_output=True, text=True, check=False)

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.deadlines import PATIENCE_S, until
 
-# What Debian's packages krb5-kdc, krb5-admin-server and krb5-user install; the first three are not on every PATH.
+# Programs of Debian's packages krb5-kdc, krb5-admin-server and krb5-user; the first three are not on every PATH.
 _PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 _PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 _ATTEMPTS = 5
@@ -25,7 +25,7 @@ MISSING = "no MIT Kerberos here: install the Debian packages krb5-kdc, krb5-admi
 
 
 def installed() -> bool:
-    """Whether all programs of a KDC are there."""
+    """True if all programs of a KDC are there."""
     return all(shutil.which(program, path=_PATH) for program in _PROGRAMS)
 
 
@@ -72,7 +72,7 @@ class Kdc:
         for _ in range(_ATTEMPTS):
             if self._listens():
                 return
-            self.port = _free_port()  # somebody else was quicker
+            self.port = _free_port()  # another process was quicker
             self._write_files()
         raise AssertionError((self.folder / "krb5kdc.out").read_text() + self.log())
 
@@ -136,7 +136,7 @@ class Kdc:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What programs need in their environment to find this realm, and no other's tickets."""
+        """The environment by which programs find this realm, and no other's tickets."""
         return {
             "KRB5_CONFIG": str(self.krb5_conf),
             "KRB5_KDC_PROFILE": str(self.folder / "kdc.conf"),
@@ -195,7 +195,7 @@ class Kdc:
         return cache
 
     def log(self) -> str:
-        """What the KDC has written."""
+        """The text that the KDC has written."""
         path = self.folder / "krb5kdc.log"
         return path.read_text() if path.exists() else ""
 

@@ -1,4 +1,4 @@
-"""What tests of consumers on real brokers share: topics with known records, and reading until they are there."""
+"""For tests of consumers on real brokers: topics with known records, and reading until they are there."""
 
 from __future__ import annotations
 

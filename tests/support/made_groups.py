@@ -27,7 +27,7 @@ def draw_topics(chance: random.Random, racks: Sequence[str] = ()) -> MadeTopics:
 def draw_members(
     chance: random.Random, topics: MadeTopics, racks: Sequence[str] = (), *, alike: bool = False
 ) -> list[GroupMember]:
-    """Up to seven members, some of them static, who want all topics, or some, or one that is not there."""
+    """Up to seven members, some of them static, subscribed to all topics, or some, or one that is not there."""
     members = []
     every = [*topics, "missing"]
     for number in range(chance.randint(1, 7)):
@@ -40,7 +40,7 @@ def draw_members(
 
 
 def problems(topics: MadeTopics, members: Sequence[GroupMember], found: Assignment, *, whole: bool = True) -> list[str]:
-    """What no assignment may do. `whole`: nothing is left over that somebody wants."""
+    """The faults of an assignment. `whole`: no wanted partition is left over."""
     wants = {member.member_id: set(member.topics) for member in members}
     counts = Counter(each for given in found.values() for each in given)
     wrong = [f"{each} is given {count} times" for each, count in counts.items() if count > 1]
@@ -53,7 +53,7 @@ def problems(topics: MadeTopics, members: Sequence[GroupMember], found: Assignme
     if whole:
         wanted = {topic for of in wants.values() for topic in of}
         every = {(topic, number) for topic in wanted & topics.keys() for number in range(len(topics[topic]))}
-        wrong += [f"{each} is nobody's" for each in every - counts.keys()]
+        wrong += [f"{each} has no owner" for each in every - counts.keys()]
     return wrong
 
 
@@ -63,5 +63,5 @@ def evenness(found: Assignment) -> int:
 
 
 def moved(members: Sequence[GroupMember], found: Assignment) -> int:
-    """How many partitions somebody owned who does not have them any more, though he is still there."""
+    """The number of owned partitions that members which are still there do not have any more."""
     return sum(len(set(member.owned) - set(found[member.member_id])) for member in members)

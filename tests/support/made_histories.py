@@ -49,7 +49,7 @@ class Sent:
     raw: bytes | None = None  # a value that is none of ours
     size: int = SIZE
     dress: Dress | None = None
-    changed: dict[str, Any] = field(default_factory=dict)  # of what is read
+    changed: dict[str, Any] = field(default_factory=dict)  # of the records that are read
 
     @property
     def value(self) -> bytes:
@@ -61,7 +61,7 @@ class Sent:
         return longer[: self.changed.get("size", self.size)]
 
     def seen_in(self, where: TopicPartition, changed: dict[str, Any]) -> Dress:
-        """What a reader finds besides the value."""
+        """The fields that a reader finds besides the value."""
         sent = self.dress or Dress()
         time = 1_760_000_000_000 if sent.timestamp_ms is None else sent.timestamp_ms
         found = sent._replace(timestamp_ms=time, partition=where.partition)
@@ -86,7 +86,7 @@ class Seen:
     final: bool = True
     live: bool = False
     closed: bool = True
-    # A live one: gaps (start, end) that it was told of, and how it goes on after so many offsets (at, back to).
+    # A live one: gaps (start, end) that its errors named, and how it goes on after so many offsets (at, back to).
     gaps: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
     returns: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
     jumps: set[tuple[TopicPartition, int]] = field(default_factory=set)  # it moves on past these of its own
@@ -152,7 +152,7 @@ class World:
             self.end(transaction, ended=chance.random() < 0.7)
         self.open.clear()
         self.acknowledge(everything=chance.random() < 0.8)
-        for record in self.pending:  # nobody was told
+        for record in self.pending:  # no producer got the outcome
             record.outcome, record.told_offset = "unknown", None
         names = ["kafwire", "confluent-kafka", "third"]
         kinds = chance.choice([(1, 0), (0, 1), (1, 1), (2, 1), (1, 2), (2, 2), (3, 3), (0, 2)])
@@ -233,7 +233,7 @@ class World:
         careless = producer in self.careless
         for record in records:
             fate = chance.choices(["ok", "unplaced", "there", "gone", "fail"], [80, 4, 6, 5, 5])[0]
-            # What a transaction that may yet commit sends is there, or failed.
+            # The records of a transaction that may yet commit are there, or failed.
             if transaction is not None and fate == "gone":
                 fate = "fail"
             record.outcome = {"ok": "ok", "unplaced": "ok", "fail": "fail"}.get(fate, "unknown")
@@ -391,7 +391,7 @@ class World:
         seen.add(*where, [offset for offset, _, _ in rows], [value for _, value, _ in rows], dresses)
 
     def follow(self, seen: View, view: Seen, where: TopicPartition, rows: list[tuple[int, bytes, Dress]]) -> None:
-        """Read on and on: back where it was before, past what it was told is gone, and past what it should not."""
+        """Read on and on: back where it was before, past the records that its errors named as gone, and past others."""
         at = view.starts.get(where, 0)
         seen.move(*where, at)
         again = [row for row in rows if view.again == (where, row[0])]
@@ -421,7 +421,7 @@ class World:
 
     @property
     def whole(self) -> bool:
-        """Whether an observer reads all of the log, aborted records too."""
+        """True if an observer reads all of the log, aborted records too."""
         return any(view.isolation == UNCOMMITTED for view in self.finals)
 
     def pick(self, fits: Callable[[Sent], bool]) -> Sent:

@@ -9,7 +9,7 @@ from uuid import UUID
 from kafwire.protocol import Message, Struct
 from kafwire.protocol.spec import Field
 
-LONG = 20_000  # the length of a string whose compact length takes three bytes; an int16 can still tell it
+LONG = 20_000  # the length of a string whose compact length takes three bytes; an int16 can still hold it
 UNKNOWN = 5000
 """A tag that no version of any struct knows."""
 

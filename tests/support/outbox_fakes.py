@@ -46,7 +46,7 @@ class FakeDelivery:
         self.is_done = False
 
     def done(self) -> bool:
-        """Whether the outcome is known."""
+        """True if the outcome is known."""
         return self.is_done
 
     def exception(self) -> KafkaError | None:
@@ -120,7 +120,7 @@ class FakeProducer:
         return self._open[-1][1]
 
     def flush(self) -> None:
-        """Have all outcomes known."""
+        """Report the outcomes of all records."""
         self._check()
         assert self._open is not None
         errors = {sent.topic: error for sent, _ in self._open if (error := self._kafka.refuses(sent)) is not None}

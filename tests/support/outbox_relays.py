@@ -1,7 +1,7 @@
 """Relays in processes of their own, which die by SIGKILL at a step; and what must be in a topic in the end.
 
 A process that has imported kafwire, and has no engine yet, forks for each relay: starting Python takes ten times as
-long. What it is told, and what it tells, are lines of JSON.
+long. Its input and its output are lines of JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import json, os, signal, sqlite3, sys, traceback
 import kafwire
 from kafwire.outbox import Outbox
 
-kafwire.Scan, kafwire.Batch, kafwire.protocol  # what is imported here is not imported by each relay
+kafwire.Scan, kafwire.Batch, kafwire.protocol # modules imported here are not imported by each relay
 
 def connector(kind, where):
     if kind == "sqlite3":
@@ -34,22 +34,22 @@ def connector(kind, where):
     driver = __import__(kind)
     return lambda: driver.connect(where)
 
-def relay(told):
+def relay(job):
     def on_step(step):
-        if step == told["kill_at"]:
+        if step == job["kill_at"]:
             os.kill(os.getpid(), signal.SIGKILL)
-    with Outbox(connector(*told["database"]), told["bootstrap"], on_step=on_step, **told["options"]) as outbox:
+    with Outbox(connector(*job["database"]), job["bootstrap"], on_step=on_step, **job["options"]) as outbox:
         while outbox.relay():
             pass
 
 for line in sys.stdin:
-    told = json.loads(line)
-    __import__(told["database"][0])
+    job = json.loads(line)
+    __import__(job["database"][0])
     child = os.fork()
     if child == 0:
         try:
             signal.alarm(60)
-            relay(told)
+            relay(job)
         except BaseException:
             traceback.print_exc()
             os._exit(1)
@@ -60,7 +60,7 @@ for line in sys.stdin:
 
 # Those that come where an older relay has left something.
 OF_LEFTOVERS = (Step.LEFTOVERS_REMOVED, Step.LEFTOVERS_GONE)
-# All steps; whoever dies at one leaves what the next one needs.
+# All steps; a relay that dies at one leaves the rows that the next one needs.
 IN_TURN: list[Step] = [step for step in Step if step not in (*OF_LEFTOVERS, Step.REMOVED, Step.DONE)]
 IN_TURN += [*OF_LEFTOVERS, Step.REMOVED, Step.DONE]
 

@@ -16,9 +16,9 @@ SHARED = "1234"
 
 
 class Aggregates:
-    """What several threads change at once: each has a version, which a row of the outbox names.
+    """The versions that several threads change at once: each key has one, which a row of the outbox names.
 
-    Whatever became of a commit whose answer was lost, the versions that the database has in the end are those that have
+    Whatever became of a commit whose reply was lost, the versions that the database has in the end are those that have
     to be in the topic.
 
     Args:
@@ -35,7 +35,7 @@ class Aggregates:
 
     @contextmanager
     def writing(self, chance: random.Random, writers: int = 3) -> Iterator[None]:
-        """Have threads write as long as the context lasts, and not more than `permit` allows."""
+        """Run threads that write as long as the context lasts, and not more than `permit` allows."""
         threads = [
             threading.Thread(target=self._write, args=(str(number), random.Random(chance.random())))
             for number in range(writers)
@@ -66,15 +66,15 @@ class Aggregates:
                 self._change(connections[0], connections[1], f"own {name}", chance)
             except self._lost:
                 close(connections)
-        close(connections)  # what is open is rolled back
+        close(connections)  # open transactions are rolled back
 
     def _change(self, long: Any, short: Any, own: str, chance: random.Random) -> None:
         """A short transaction, beside a long one that has drawn an id before it and is committed after it.
 
-        The long one locks what no other writer locks, so nobody waits for it.
+        The long one locks rows that no other writer locks, so no writer waits for it.
         """
         self._raise_version(long, own)
-        for key in sorted(chance.sample(SHARED, chance.randint(1, 3))):  # so nobody waits for one who waits
+        for key in sorted(chance.sample(SHARED, chance.randint(1, 3))):  # so no two writers wait for each other
             self._raise_version(short, key)
         short.commit()
         if chance.random() < 0.2:

@@ -1,9 +1,9 @@
 """How tests are spread over processes and runs.
 
-With `--dist loadgroup`, the tests of a file run in one process, and so do those of several files that share what is
-dear to start. `KAFWIRE_DURATIONS` names a file that gets a line with the seconds of every test, and of one that failed
-with its error; `--part 2/5` runs every fifth file, the second of each five; `--in-turn` runs or leaves out what is too
-long for every run.
+With `--dist loadgroup`, the tests of a file run in one process, and so do those of several files that share a cluster
+that is slow to start. `KAFWIRE_DURATIONS` names a file that gets a line with the seconds of every test, and of one that
+failed with its error; `--part 2/5` runs every fifth file, the second of each five; `--in-turn` runs or leaves out the
+tests that are too long for every run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOGETHER = {
 # These groups begin first: begun late, they would keep one process busy when the others have ended.
 FIRST = ("spark", "three nodes")
 
-# What the everyday run leaves out, and commits run in turn: clusters that are started for one test and struck, machines
+# Tests that commits run in turn, and the everyday run leaves out: clusters that one test starts and strikes, machines
 # that judge the tests, and programs whose parts have tests of their own.
 IN_TURN = (
     "tests/integration/test_benchmark_programs.py",
@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--in-turn",
         choices=["with", "without", "only"],
         default="with",
-        help="what commits run in turn: with the rest (default), left out, or alone",
+        help="tests that commits run in turn: with the rest (default), left out, or alone",
     )
 
 
@@ -86,7 +86,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class _Groups(LoadGroupScheduling):  # type: ignore[misc]  # xdist is not typed
-    """Groups by names: those by marks need node ids that pytest 9.2 lets nobody change (xdist 3.8)."""
+    """Groups by names: those by marks need node ids, which pytest 9.2 keeps fixed (xdist 3.8)."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid)

@@ -38,7 +38,7 @@ def name(record: Sent) -> str:
 
 
 def visible(world: World, record: Sent) -> bool:
-    """Whether the final readings see it."""
+    """True if the final readings see it."""
     return record.offset is not None and (world.whole or record.is_shown)
 
 
@@ -77,7 +77,7 @@ def lose_a_record_acknowledged_without_an_offset(world: World) -> Expected:
 
 
 def cut_a_log_off(world: World) -> Expected:
-    """What an unclean election leaves: the log ends before a record that was acknowledged. All readings are of then."""
+    """The log after an unclean election: it ends before a record that was acknowledged. All readings are of then."""
     record = world.pick(
         lambda r: (
             r.told_offset is not None
@@ -118,7 +118,7 @@ def hide_a_committed_transaction(world: World) -> Expected:
     if any(not shown_by(world, COMMITTED, r) for r in transaction.there):
         raise Unfit
     if not world.whole and any(r.told_offset is None for r in transaction.there):
-        raise Unfit  # nobody could know of it
+        raise Unfit  # no observer can know of it
     for record in transaction.there:
         hide(world, record)
     return Expected(LOST, "", f"p{transaction.producer} transaction {transaction.number}", len(transaction.there))
@@ -140,7 +140,7 @@ def have_a_record_twice(world: World) -> Expected:
 
 
 def swap_two_records_of_a_producer(world: World) -> Expected:
-    """Of one key or of two: order is a partition's."""
+    """The two records have one key or two: order is a partition's."""
     pairs = []
     lanes: dict[tuple[int, TopicPartition], Sent] = {}
     for record in world.sent:
@@ -206,14 +206,14 @@ def tear_a_committed_transaction(world: World) -> Expected:
     there = [r for r in transaction.there if shown_by(world, COMMITTED, r)]
     hidden = world.chance.sample(there, world.chance.randint(1, len(there) - 1))
     if not world.whole and all(r.told_offset is None for r in hidden):
-        raise Unfit  # nobody could know of them
+        raise Unfit  # no observer can know of them
     for record in hidden:
         hide(world, record)
     return Expected(TORN, "", f"p{transaction.producer} transaction {transaction.number}")
 
 
 def drop_a_record_that_a_commit_said_is_there(world: World) -> Expected:
-    """Nobody was told of it, but others of its transaction are seen."""
+    """The record has no acknowledgement, but other records of its transaction are seen."""
     record = world.pick(
         lambda r: (
             r.offset is not None
@@ -267,7 +267,7 @@ def show_an_aborted_transaction(world: World) -> Expected:
 
 
 def set_a_group_to_another_offset(world: World) -> Expected:
-    """To an older one, to that of a transaction that was aborted, or to one that nobody ever took."""
+    """The other offset is an older one, that of an aborted transaction, or one that no transaction ever had."""
     known = [where for where, offset in world.group.items() if offset is not None]
     if not known:
         raise Unfit
@@ -281,7 +281,7 @@ def set_a_group_to_another_offset(world: World) -> Expected:
     choices: list[int | None] = [right + 100, *sorted((aborted | older) - undecided - {right})]
     if certain:
         choices.append(None)
-    # If nobody was told that it committed, an older offset may be right.
+    # Without a report of its commit, an older offset may be right.
     choices = [c for c in choices if c is None or c not in undecided | {max(certain, default=-1)}]
     wrong = world.chance.choice(choices)
     if not certain and wrong == right + 100:
@@ -389,12 +389,12 @@ def show_one_observer_another_record(world: World) -> Expected:
 
 
 def one_of_several(world: World, *, told: bool = False) -> tuple[Seen, Sent]:
-    """A view, and a record of which others tell too. Of a transaction only others of the same kind can tell."""
+    """A view, and a record that others show too. A record of a transaction is shown only by others of the same kind."""
     record = world.pick(
         lambda r: r.offset is not None and world.logs[r.where].count(r) == 1 and (not told or r.told_offset is not None)
     )
     if any(r is not record and (r.where, r.told_offset) == (record.where, record.offset) for r in world.sent):
-        raise Unfit  # who promises nothing was told the same place
+        raise Unfit  # a careless producer reports the same place
     whole, committed = shown_by(world, UNCOMMITTED, record), shown_by(world, COMMITTED, record)
     fit = whole if len(whole) > 1 or committed else []
     if len(committed) > 1 or (whole and record.transaction is None):
@@ -468,7 +468,7 @@ def change_a_time(world: World) -> Expected:
 
 
 def put_a_record_into_another_partition(world: World) -> Expected:
-    """Its producer is told where it is: not where it was sent to."""
+    """Its producer reports its partition: not the one that it was sent to."""
     record = known_to_all(world)
     assert record.dress is not None
     if record.dress.partition is None:
@@ -478,7 +478,7 @@ def put_a_record_into_another_partition(world: World) -> Expected:
 
 
 def cut_or_lengthen_a_value(world: World) -> Expected:
-    """It is still nothing but its token, again and again."""
+    """The value still consists of its token alone, repeated."""
     record = known_to_all(world, dressed=False)
     if record.dress is not None and not world.looks:
         raise Unfit
@@ -519,12 +519,12 @@ def finally_seen(world: World, view: Seen, where: TopicPartition, offset: int) -
 
 
 def pass_over_a_record(world: World) -> Expected:
-    """It is left out, or the reader goes on behind it without having been told to."""
+    """Leave the record out, or let the reader go on behind it without an error."""
     view, record = live_record(world)
     assert record.offset is not None
     later = [offset for offset, *_ in world.rows(view, record.where) if offset > record.offset]
     if record.where in view.gaps or not (view.closed or later):
-        raise Unfit  # it was told that there is a gap from where it was; it may have been killed before it
+        raise Unfit  # its error named a gap from where it was; it may have been killed before it
     view.hidden.add((record.where, record.offset))
     if world.chance.random() < 0.5 and record.where not in view.returns:
         view.jumps.add((record.where, record.offset))
@@ -532,7 +532,7 @@ def pass_over_a_record(world: World) -> Expected:
 
 
 def begin_behind_a_record(world: World) -> Expected:
-    """A reader that was killed begins anew behind what it was given: its offset was committed too early."""
+    """A reader that was killed starts over behind the records that it got: its offset was committed too early."""
     view, record = live_record(world)
     assert record.offset is not None
     if record.where in view.returns or record.where in view.gaps or view.starts[record.where] == record.offset:

@@ -114,7 +114,7 @@ def transactions_end(client: kafwire.Client) -> None:
 
 
 def outcome(kafka: EmbeddedKafka) -> dict[str, Any]:
-    """What a client left on a broker: topics with their options, committed records, committed offsets."""
+    """The state that a client left on a broker: topics with their options, committed records, committed offsets."""
     with kafwire.Client(kafka.bootstrap) as client:
         transactions_end(client)
         topics = {topic.name: topic for topic in client.metadata().topics if not topic.is_internal}

@@ -135,7 +135,7 @@ class PostgreSql:
             connection.close()
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """What a query returns."""
+        """The rows that a query returns."""
         connection = self.connect()
         try:
             found: list[tuple[Any, ...]] = connection.execute(statement).fetchall()
@@ -150,7 +150,7 @@ class PostgreSql:
 
 
 def _has_ended(process: psutil.Process) -> bool:
-    """Whether it is gone, or waits for somebody to ask what became of it."""
+    """True if it is gone, or waits for its parent to collect its status."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

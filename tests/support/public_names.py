@@ -34,7 +34,7 @@ MODULES = (
     "kafwire.testing.fuzzer",
     *(("kafwire.spark",) if find_spec("pyspark") else ()),  # other Pythons are tried without
 )
-# What public calls return, under names of other modules.
+# Types that public calls return, by their names in other modules.
 RETURNED = (
     "kafwire.aio.transaction.AsyncTransactionBlock",
     "kafwire.cluster.metadata.TopicInfo",
@@ -43,7 +43,7 @@ RETURNED = (
 )
 # Public where they are described.
 ITERATED = {"__iter__", "__aiter__", "__await__"}
-# Names that the examples of those use who have a broker; see `tests/integration/test_doctests.py`.
+# Names in the examples that need a broker; see `tests/integration/test_doctests.py`.
 ON_BROKER = frozenset(
     {"bootstrap", "client", "cluster", "consumer", "producer", "proxy", "topic", "partition", "sasl_options"}
 )
@@ -59,7 +59,7 @@ class Documented:
 
     @property
     def function(self) -> Any:
-        """What is called: itself, a property's getter, or the function below a decorator."""
+        """The called function: itself, a property's getter, or the function below a decorator."""
         value = self.value.fget if isinstance(self.value, property) else self.value
         return getattr(value, "__func__", value)
 
@@ -71,7 +71,7 @@ class Documented:
 
     @property
     def needs_broker(self) -> bool:
-        """Whether its example talks to a broker."""
+        """True if its example talks to a broker."""
         source = "".join(example.source for example in doctest.DocTestParser().get_examples(self.doc))
         return any(isinstance(node, ast.Name) and node.id in ON_BROKER for node in ast.walk(ast.parse(source)))
 

@@ -31,7 +31,7 @@ def all_up(cluster: KafkaCluster) -> KafkaCluster:
 
 
 def committed(cluster: KafkaCluster, topic: str) -> list[bytes]:
-    """What readers of committed records see, once all markers are written: a commit is decided before that."""
+    """The committed records, once all markers are written: a commit is decided before that."""
     return committed_at(cluster.bootstrap, topic)
 
 
@@ -69,7 +69,7 @@ def create(cluster: KafkaCluster, topic: str, partitions: int, *, settled: bool 
 
 
 def serves(consumer: Consumer, topic: str, partition: int) -> bool:
-    """Whether the broker answers for the partition."""
+    """True if the broker serves the partition."""
     try:
         consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
     except KafkaException:

@@ -125,5 +125,5 @@ def holds(expected: Any, actual: Any, place: str) -> None:
 
 
 def messages(cls: type[Message], version: int, *, unknown: bool = True) -> st.SearchStrategy[Any]:
-    """Messages whose fields are those of `version`; with `unknown`, also tagged fields that nobody has declared."""
+    """Messages whose fields are those of `version`; with `unknown`, also undeclared tagged fields."""
     return strategies.messages(cls, version, unknown_tags=unknown)

@@ -1,4 +1,4 @@
-"""Where keys belong, computed slowly and obviously: the judge of what is computed fast."""
+"""The partitions of keys, computed slowly and obviously: the judge of the fast functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 
 MASK = 0xFFFFFFFF
-# What a partitioner hashes by, and the smallest key that it hashes (-1: a null one).
+# The hash of each partitioner, and the smallest key that it hashes (-1: a null one).
 HASHED = {
     "murmur2_random": ("murmur2", 0),
     "murmur2": ("murmur2", -1),
@@ -54,7 +54,7 @@ def place(partitioner: str, key: bytes | None, partitions: int) -> int | None:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """As Java's default has it."""
+    """The partition that Java's default partitioner chooses."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 

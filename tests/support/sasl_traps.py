@@ -1,4 +1,4 @@
-"""What a broker that plays tricks sends in an exchange, and how any exchange has to take it."""
+"""Messages of a broker that plays tricks in an exchange, and the reaction that any exchange must have."""
 
 import traceback
 
@@ -7,7 +7,7 @@ import pytest
 from kafwire.errors import AuthenticationError
 from kafwire.security.sasl.exchange import Exchange
 
-# What no object, error or log of kafwire's may show.
+# A secret that no object, error or log of kafwire's may show.
 CANARY = "tweety-7f3a"
 
 
@@ -17,7 +17,7 @@ def told(error: BaseException) -> str:
 
 
 def check_refused(exchange: Exchange, challenge: bytes) -> AuthenticationError:
-    """It refuses a challenge, says why without any secret, and takes nothing afterwards."""
+    """Check that the exchange refuses a challenge, says why without any secret, and takes nothing afterwards."""
     with pytest.raises(AuthenticationError) as refused:
         exchange.respond(challenge)
     assert CANARY not in told(refused.value)

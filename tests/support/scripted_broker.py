@@ -1,4 +1,4 @@
-"""A small Kafka server that does what a test tells it to: answer wrongly, late, in part, or not at all.
+"""A small Kafka server that follows a test's script: it responds wrongly, late, in part, or not at all.
 
     with ScriptedBroker({"t": 2}) as broker:
         broker.script("Produce", lose_answer, error(6))       # what becomes of the first and the second Produce request
@@ -50,7 +50,7 @@ class Stored(NamedTuple):
 
 
 class Exchange:
-    """A request that waits for its answer, as a step of a script sees it."""
+    """A request that waits for its response, as a step of a script sees it."""
 
     def __init__(
         self, broker: "ScriptedBroker", request: Request, correlation_id: int, connection: socket.socket
@@ -61,11 +61,11 @@ class Exchange:
         self._connection = connection
 
     def respond(self) -> Any:
-        """Do what the request asks for, and return the right answer; None for a produce request without acks."""
+        """Execute the request, and return the right response; None for a produce request without acks."""
         return self.broker.handle(self.request)
 
     def frame(self, response: Any, correlation_id: int | None = None) -> bytes:
-        """The answer as bytes, its size first."""
+        """The response as bytes, its size first."""
         api_versions = self.request.api == "ApiVersions"
         version = self.request.version
         if api_versions and response.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -76,7 +76,7 @@ class Exchange:
         return struct.pack(">i", len(body)) + body
 
     def answer(self) -> bytes:
-        """The right answer as bytes."""
+        """The right response as bytes."""
         return self.frame(self.respond())
 
     def send(self, data: bytes) -> None:
@@ -97,14 +97,14 @@ Step = Callable[[Exchange], None]
 
 
 def behave(exchange: Exchange) -> None:
-    """Answer as a broker does."""
+    """Respond as a broker does."""
     response = exchange.respond()
     if response is not None:
         exchange.send(exchange.frame(response))
 
 
 def error(code: int, message: str | None = None) -> Step:
-    """Do nothing, and answer with an error code for all that was asked."""
+    """Do nothing, and respond with an error code for all that was requested."""
 
     def step(exchange: Exchange) -> None:
         exchange.send(exchange.frame(exchange.broker.refuse(exchange.request, code, message)))
@@ -128,7 +128,7 @@ def after(wait: float | threading.Event, then: Step = behave) -> Step:
 
 
 def no_answer(exchange: Exchange) -> None:
-    """Never answer, and read nothing more from this connection."""
+    """Never respond, and read nothing more from this connection."""
     exchange.broker.stopped.wait()
 
 
@@ -138,25 +138,25 @@ def close(exchange: Exchange) -> None:
 
 
 def lose_answer(exchange: Exchange) -> None:
-    """Do what was asked, and close instead of answering."""
+    """Execute the request, and close instead of responding."""
     exchange.respond()
     exchange.close()
 
 
 def close_in_mid_frame(exchange: Exchange) -> None:
-    """Do what was asked, send half of the answer, and close."""
+    """Execute the request, send half of the response, and close."""
     answer = exchange.answer()
     exchange.send(answer[: len(answer) // 2])
     exchange.close()
 
 
 def wrong_correlation_id(exchange: Exchange) -> None:
-    """Answer under a number that nobody asked with."""
+    """Respond under a number that no request has."""
     exchange.send(exchange.frame(exchange.respond(), exchange.correlation_id + 1000))
 
 
 def truncated(size: int) -> Step:
-    """Answer with the last `size` bytes missing, in a frame that is whole."""
+    """Respond with the last `size` bytes missing, in a frame that is whole."""
 
     def step(exchange: Exchange) -> None:
         body = exchange.answer()[4:-size]
@@ -166,7 +166,7 @@ def truncated(size: int) -> Step:
 
 
 def too_long(extra: bytes) -> Step:
-    """Answer with bytes left over."""
+    """Respond with bytes left over."""
 
     def step(exchange: Exchange) -> None:
         body = exchange.answer()[4:] + extra
@@ -176,7 +176,7 @@ def too_long(extra: bytes) -> Step:
 
 
 def garbage(body: bytes) -> Step:
-    """Answer with the right number and a senseless body."""
+    """Respond with the right number and a senseless body."""
 
     def step(exchange: Exchange) -> None:
         body_ = struct.pack(">i", exchange.correlation_id) + body
@@ -186,12 +186,12 @@ def garbage(body: bytes) -> Step:
 
 
 def giant_frame(size: int = 0x7FFFFFFF) -> Step:
-    """Claim an answer of `size` bytes."""
+    """Claim a response of `size` bytes."""
     return lambda exchange: exchange.send(struct.pack(">i", size) + b"\0" * 64)
 
 
 def changed_records(change: Callable[[bytes], bytes]) -> Step:
-    """Answer a fetch request with its records changed, all else as it should be."""
+    """Respond to a fetch request with its records changed, all else as it should be."""
 
     def step(exchange: Exchange) -> None:
         response = exchange.respond()
@@ -205,7 +205,7 @@ def changed_records(change: Callable[[bytes], bytes]) -> Step:
 
 
 def flipped(position: int) -> Step:
-    """Answer a fetch request with one byte of the records flipped; a negative position counts from their end."""
+    """Respond to a fetch request with one byte of the records flipped; a negative position counts from their end."""
 
     def change(data: bytes) -> bytes:
         broken = bytearray(data)
@@ -244,12 +244,12 @@ class ScriptedBroker:
         return ",".join(server.address for server in self._servers.values())
 
     def script(self, api: str, *steps: Step, node: int | None = None) -> None:
-        """What is to become of the next requests of an API, in order; at one node, or wherever they arrive."""
+        """Set the steps of the next requests of an API, in order; at one node, or wherever they arrive."""
         with self._changed:
             self._scripts[api, node].extend(steps)
 
     def always(self, api: str, step: Step | None, node: int | None = None) -> None:
-        """What is to become of every request of an API that no script is left for; None: the right answer again."""
+        """Set the step of every request of an API without a script left; None: the right response again."""
         with self._changed:
             self._always[api, node] = step or behave
 
@@ -349,12 +349,12 @@ class ScriptedBroker:
     # -- what the APIs do
 
     def handle(self, request: Request) -> Any:
-        """Do what a request asks for, and return the answer."""
+        """Execute a request, and return the response."""
         handler: Callable[[Request], Any] = getattr(self, f"_{_snake(request.api)}")
         return handler(request)
 
     def refuse(self, request: Request, code: int, message: str | None = None) -> Any:
-        """An answer with an error code wherever the API has room for one."""
+        """A response with an error code wherever the API has room for one."""
         asked = request.message
         response_class: Any = _request_class(request.api).response
         if request.api == "Metadata":
@@ -418,7 +418,7 @@ class ScriptedBroker:
         return response_class(brokers=brokers, cluster_id="scripted", controller_id=1, topics=topics)
 
     def _describe_configs(self, request: Request) -> Any:
-        """It creates no topics."""
+        """Report that the broker does not create topics automatically."""
         response_class: Any = protocol.DescribeConfigsResponse
         entry = response_class.DescribeConfigsResourceResult(name="auto.create.topics.enable", value="false")
         (asked,) = request.message.resources
@@ -525,7 +525,7 @@ class ScriptedBroker:
         return None if request.message.acks == 0 else response
 
     def _write_once(self, where: tuple[str, int], batch: Any, data: bytes) -> tuple[int, int]:
-        """As brokers do: the last batches of a producer are recognised, and others have to follow them (KIP-98).
+        """Append a batch as brokers do: a producer's last batches are recognised, and others follow them (KIP-98).
 
         A producer that the partition does not know may begin with any number.
         """
@@ -611,7 +611,7 @@ def black_hole() -> Iterator[str]:
 
 
 def closed_port() -> str:
-    """An address that nobody listens on."""
+    """An address that no server listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{probe.getsockname()[1]}"

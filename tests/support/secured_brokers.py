@@ -11,7 +11,7 @@ from kafwire.protocol.framing import encode_request
 from kafwire.testing import Security
 from tests.support.acls import Cluster
 
-# What ends texts of JAAS and Java, and what SASLprep would change.
+# Characters that end texts of JAAS and Java, and that SASLprep would change.
 PASSWORD = "a\u00ad\ufb01\uff21 😀=,;'\"\\ canary "
 USERS = {"admin": "admin-secret", "alice": PASSWORD, "a=b,c d": "equals, comma"}
 REAUTH_MS = 2000

@@ -6,7 +6,7 @@ By default a seed follows from the test's name, so that every run makes the same
     KAFWIRE_SEED=fresh       drawn for this run; its header says which, as fresh:NUMBER, which can be given too
     KAFWIRE_EXAMPLES=10      ten times as many examples
 
-`tests/conftest.py` tells this module which test is running, and seeds Python's own `random` as well.
+`tests/conftest.py` names the running test to this module, and seeds Python's own `random` as well.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ def examples(usual: int) -> int:
 
 
 def is_long(config: pytest.Config) -> bool:
-    """Whether the tests run that are marked `long`, and others in their larger form."""
+    """True if tests that are marked `long` run, and others in their larger form."""
     return bool(config.getoption("--long", default=False)) or examples(100) > 100
 
 
@@ -89,7 +89,7 @@ def begin(name: str) -> None:
 
 
 def header() -> str:
-    """What the log of a run says of its seeds."""
+    """The line about seeds in the log of a run."""
     if GIVEN is not None:
         return f"seeds: {GIVEN} for every test"
     return "seeds: by the tests' names" if DRAWN is None else f"seeds: {VARIABLE}={FRESH}:{DRAWN}"

@@ -23,7 +23,7 @@ from kafwire.producer.outcome.sequencer import (
 
 @dataclass(eq=False)
 class Batch:
-    """What a sequencer needs, and what the test wants to know."""
+    """A batch as a sequencer needs it, with the records that the test looks at."""
 
     records: list[int]
     producer: tuple[int, int] | None = None
@@ -37,7 +37,7 @@ class Batch:
 
 @dataclass
 class Known:
-    """What the broker remembers of one producer."""
+    """The broker's memory of one producer."""
 
     epoch: int = -1
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=5))
@@ -80,7 +80,7 @@ class Broker:
         return 0
 
     def remembered(self, producer_id: int) -> tuple[int, int] | None:
-        """As DescribeProducers tells."""
+        """The producer's epoch and last sequence number, as in a DescribeProducers response."""
         known = self.producers.get(producer_id)
         if known is None:
             return None
@@ -94,12 +94,12 @@ class Broker:
             known.recent = deque(list(known.recent)[-kept:], maxlen=5)
 
     def fence(self, current: Identity) -> None:
-        """It comes to know a later epoch of the producer."""
+        """Store a later epoch of the producer."""
         known = self.producers.get(current.producer_id, Known())
         self.producers[current.producer_id] = Known(max(known.epoch, current.epoch) + 1)
 
     def has(self, batch: Batch) -> bool:
-        """Whether the log has it, by itself or inside of a larger one."""
+        """True if the log has it, by itself or inside of a larger one."""
         return any(
             producer == batch.producer and sequence <= batch.sequence < sequence + len(records)
             for producer, sequence, records in self.stored
@@ -133,13 +133,13 @@ class World:
         self.may_read = True
         self.is_readable = True
         self.searches = 0
-        self.codes: list[int] = []  # that the broker answered
+        self.codes: list[int] = []  # from the broker's responses
         self.taken: set[tuple[object, tuple[int, int] | None]] = (
             set()
-        )  # whom it took a batch of, and on which connection
+        )  # the producer of each accepted batch, and the connection
 
     def ask(self) -> bool:
-        """Have what is in doubt settled; False where nothing waits for that."""
+        """Settle the batches in doubt; False where no batch is."""
         doubts = self.sequencer.doubts
         producer_id = self.identity.producer_id
         if doubts:
@@ -203,12 +203,12 @@ class World:
         self.settle(self.wire.popleft(), code, retriable=True)
 
     def store_and_refuse(self, code: int = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND) -> None:
-        """As a leader that stored a batch, and then lost its followers, or its office."""
+        """Respond as a leader that stored a batch, and then lost its followers or its leadership."""
         self.broker.append(self.wire[0])
         self.refuse(code)
 
     def die(self, processed: int) -> None:
-        """The connection dies; the broker got the first `processed` requests, and no answer came back."""
+        """The connection dies; the broker got the first `processed` requests, and no response came back."""
         lost = list(self.wire)
         self.wire.clear()
         for batch in lost[:processed]:

@@ -5,7 +5,7 @@
         with kafwire.Producer(kafka.bootstrap) as producer:
             producer.send("t", b"v").result(10)
 
-One broker, in a thread of its own. What is asked of the model while it serves goes through `ask`.
+One broker, in a thread of its own. Calls to the model while it serves go through `ask`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ServedKafka(Kafka):
         return f"127.0.0.1:{self.nodes[1].port}"
 
     def on(self, api: str, handler: Handler) -> None:
-        """Ask `handler` before the model for answers to `api`, from the next request on."""
+        """Ask `handler` before the model for responses to `api`, from the next request on."""
         self.ask(lambda: self.handlers.setdefault(api, []).insert(0, handler))
 
     def off(self, api: str) -> None:
@@ -121,7 +121,7 @@ class ServedKafka(Kafka):
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
-        except Exception as error:  # the test is told
+        except Exception as error:  # the test raises it
             self.problems.append(error)
         finally:
             self._writers.discard(writer)

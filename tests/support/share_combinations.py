@@ -171,7 +171,7 @@ class ShareSchedule:
 
     async def _slow(self) -> None:
         node, late_s = self.chance.randrange(1, self.brokers + 1), self.chance.choice(SLOW_S)
-        self.say(f"broker {node} answers {late_s:.2f} s late")
+        self.say(f"broker {node} responds {late_s:.2f} s late")
         self.world.link(node).latency_s = late_s
         self._slowest_s = max(self._slowest_s, late_s)
 
@@ -219,7 +219,7 @@ class ShareSchedule:
 
 
 def run(seed: int) -> list[str]:
-    """What is wrong in the schedule of a seed, with its events."""
+    """The findings in the schedule of a seed, with its events."""
     schedule = ShareSchedule(seed)
     with schedule.world:
         schedule.world.run(schedule.run())

@@ -1,7 +1,7 @@
 """Random walks of a share group's members: heartbeats, offsets, what a group is shown as, and what should not be sent.
 
-A walk is played on a broker over one socket. What is written down is the same in every world: topics go by name, and
-member ids are the walk's own. The group's option lets assignments be made without waiting.
+A walk is played on a broker over one socket. The lines are the same in every world: topics go by name, and member ids
+are the walk's own. The group's option lets assignments be made without waiting.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.share_walk import BrokerSocket, error_of
 
 @dataclass
 class Member:
-    """Who plays a member of a group: what it remembers."""
+    """The player of a member of a group: what it remembers."""
 
     member_id: str
     epoch: int = 0
@@ -140,7 +140,7 @@ class MembersWalk:
         self.lines.append(f"{asked} -> {what} {told}")
 
     def _is_ready(self) -> None:
-        """A real broker makes what a heartbeat has named ready behind its answer."""
+        """A real broker makes the share partitions of a heartbeat ready behind its response."""
         waiting.until(lambda: self._wanted <= self._broker.ready(self._group).keys(), "share partitions are ready")
 
     def _look(self, member: Member) -> None:

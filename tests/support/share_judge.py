@@ -1,8 +1,8 @@
-"""The judge of simulated share groups: pure. What is acquired is in sight, and what is accepted is done.
+"""The judge of simulated share groups: pure. Acquired records are in sight, and accepted records are done.
 
 every record is handed out in time, whatever a slow broker does
 a delivery that a record has spent was handed out, apart from those of members that left or died
-what is accepted and confirmed is never handed out again
+a record that is accepted and confirmed is never handed out again
 no program ends by an error
 """
 
@@ -39,7 +39,7 @@ class Accepted(NamedTuple):
 
 @dataclass(slots=True)
 class ShareHistory:
-    """What happened in one schedule. `wait_s`: how soon each record is handed out."""
+    """The events of one schedule. `wait_s`: how soon each record is handed out."""
 
     wait_s: float
     written: dict[Place, float] = field(default_factory=dict)  # records, and when each was written

@@ -51,7 +51,7 @@ class JavaShareMembers:
         )
 
     def ask(self, do: str, name: str, **fields: object) -> dict[str, Any]:
-        """One command, and its answer."""
+        """One command, and its reply."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"do": do, "name": name, **fields}) + "\n")
@@ -108,7 +108,7 @@ class JavaShareMember:
         self._process.ask("say", self._name, said=said)
 
     def commit(self) -> list[str]:
-        """Send acknowledgements. Returns what is wrong with them."""
+        """Send acknowledgements. Returns the errors of them."""
         errors: list[str] = self._process.ask("commit", self._name)["errors"]
         return errors
 

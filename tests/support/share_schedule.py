@@ -1,9 +1,9 @@
 """Random schedules of a share group in the simulated world, and what must hold whatever they draw.
 
 A schedule is its seed: brokers and partitions, a broker that is slow, short locks, few deliveries, members with work of
-their own that come and go. Each user keeps the rules: work takes less than half of a lock, or renews it. What must
-hold: each record is handed out to a user and ends as the last user said; no delivery is spent on a record that no user
-saw, apart from those of members that leave, and of members that learn that their group allows no renewal.
+their own that come and go. Each user keeps the rules: work takes less than half of a lock, or renews it. It must hold:
+each record is handed out to a user and ends as the last user said; no delivery is spent on a record that no user saw,
+apart from those of members that leave, and of members that learn that their group allows no renewal.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class ShareSchedule:
             self.problems.append(f"{name}: {place} is delivered {deliveries} times and seen {self.seen[place]} times")
 
     def word(self, partition: int | None, offset: int, deliveries: int) -> str:
-        """What a user says of a record: it is released only if it may be delivered again."""
+        """The acknowledgement of a record by a user: it is released only if it may be delivered again."""
         place = (partition or 0, offset)
         choices = {"accept": 8, "reject": 1, "release": 1 if deliveries < self.most - self.leaves - 3 else 0}
         (said,) = self.chance.choices([*choices], [*choices.values()])
@@ -223,7 +223,7 @@ class ShareSchedule:
         return found
 
     def run(self) -> list[str]:
-        """What was wrong."""
+        """The faults."""
         with self.world:
             self.world.run(self._main())
             ends = {partition.index: partition.log.end_offset for partition in self.world.topic.partitions}
@@ -249,7 +249,7 @@ class ShareSchedule:
 
 
 def acknowledged(message: Any) -> Iterator[tuple[Place, int]]:
-    """What a request says of each offset."""
+    """The acknowledgement of each offset in a request."""
     for part in (part for topic in message.topics for part in topic.partitions):
         for batch in part.acknowledgement_batches:
             count = batch.last_offset - batch.first_offset + 1
@@ -259,5 +259,5 @@ def acknowledged(message: Any) -> Iterator[tuple[Place, int]]:
 
 
 def run(seed: int) -> list[str]:
-    """What was wrong in the schedule of a seed."""
+    """The faults in the schedule of a seed."""
     return ShareSchedule(seed).run()

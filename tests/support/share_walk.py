@@ -1,6 +1,6 @@
 """Random walks of readers of a share group: requests for records, acknowledgements, and what they should not send.
 
-A walk is played on a broker over one socket. What is written down is the same in every world. Nothing in it waits for
+A walk is played on a broker over one socket. The lines are the same in every world. Nothing in it waits for
 locks to end, and what a real broker has to write down first is not asked for in the request that says it.
 """
 
@@ -30,7 +30,7 @@ Run = tuple[int, int, int]  # first and last offsets, and a number
 
 @dataclass
 class BrokerSocket:
-    """One connection to a broker, whose requests are answered one by one."""
+    """One connection to a broker, with one request at a time."""
 
     address: str
 
@@ -48,7 +48,7 @@ class BrokerSocket:
         self._socket.close()
 
     def ask(self, message: Any, version: int | None = None) -> Any:
-        """The answer to a request, in the newest version unless another one is named."""
+        """The response to a request, in the newest version unless another one is named."""
         version = type(message).max_version if version is None else version
         body = encode_request(message, version, 1, "walker")
         self._socket.sendall(struct.pack(">i", len(body)) + body)
@@ -91,7 +91,7 @@ class BrokerSocket:
 
 @dataclass
 class Reader:
-    """Who plays a member that reads: what it holds, by partition, and its session's epoch; None: it has none.
+    """The player of a reading member: its records by partition, and its session's epoch; None: it has none.
 
     `connection`: its own, whose end is the session's; None: the walk's.
     """
@@ -150,12 +150,12 @@ class ReadingWalk:
 
     def _has_joined(self, beat: Any) -> bool:
         answer = self._broker.ask(beat)
-        if not answer.error_code:  # a real broker may have to learn of the topic, and of who coordinates
+        if not answer.error_code:  # a real broker may have to learn of the topic, and of the coordinator
             beat.member_epoch, beat.subscribed_topic_names = answer.member_epoch, None
         return len(self._broker.ready(self._group).get(self._topic, ())) == self.partitions
 
     def _load(self) -> None:
-        """Have the leader load the share partitions: a response names each once it is loaded, with records of it."""
+        """Let the leader load the share partitions: a response names each once it is loaded, with records of it."""
         for index in range(self.partitions):
             waiting.until(partial(self._has_loaded, index), "the leader has loaded the share partition")
 
@@ -208,7 +208,7 @@ class ReadingWalk:
         self._fetch(reader, epoch=0, named=sorted(reader.reads))
 
     def _close(self, reader: Reader) -> None:
-        """It says something of all that it has, and ends its session."""
+        """Accept or release all records that the reader has, and end its session."""
         said = {index: self._say_all(held) for index, held in reader.held.items() if held}
         if self._random.random() < 0.5:
             self._acknowledge(reader, said, epoch=-1)
@@ -243,7 +243,7 @@ class ReadingWalk:
         self._fetch(reader, said=said, named=sorted(said))
 
     def _some(self, reader: Reader, kinds: Sequence[int] = (GAP, ACCEPT, RELEASE, RELEASE, REJECT)) -> dict[int, Any]:
-        """What it says of some of the records that it has."""
+        """Acknowledgements of some of the records that it has."""
         said: dict[int, list[tuple[int, int, list[int]]]] = {}
         for index, held in reader.held.items():
             if not held or self._random.random() < 0.3:
@@ -278,7 +278,7 @@ class ReadingWalk:
         self.lines.append(f"look -> {error_of(found)} {shown}")
 
     def _odd(self, reader: Reader) -> None:
-        """What a client that is well does not send."""
+        """A request that a healthy client does not send."""
         kind = self._random.choice(
             ["epoch", "stranger", "types", "order", "range", "others", "topic", "partition", "renew", "member", "opens"]
         )
@@ -312,7 +312,7 @@ class ReadingWalk:
         first = self._random.randrange(max(1, self._ends[0]))
         return (*self._random.choice([(first, first), *runs]), [1])
 
-    # --- requests and answers
+    # --- requests and responses
 
     def _fetch(
         self,

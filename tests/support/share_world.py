@@ -61,7 +61,7 @@ class ShareWorld(ClusterWorld):
         return [request.message for _, request in self.asked if request.name == api]
 
     def told(self, api: str) -> list[tuple[int, int, list[int]]]:
-        """What was acknowledged by requests of an API: first and last offsets, and types."""
+        """The acknowledgements in requests of an API: first and last offsets, and types."""
         return [
             (batch.first_offset, batch.last_offset, list(batch.acknowledge_types))
             for message in self.made(api)

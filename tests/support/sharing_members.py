@@ -61,7 +61,7 @@ class SharingMembers(BrokerDriver):
         return request
 
     def fetch(self, member_id: str, epoch: int, said: Said | None = None, **fields: Any) -> Got:
-        """What a member gets at once."""
+        """The records that a member gets at once."""
         answer = self.ask(self.fetch_request(member_id, epoch, said, **fields))
         assert answer is not None, "it waits"
         assert answer.error_code == 0
@@ -97,7 +97,7 @@ class SharingMembers(BrokerDriver):
 
 
 def got(answer: Any) -> Got:
-    """What an answer gives, by partition; errors are in the place of records."""
+    """The records in a response, by partition; errors are in the place of records."""
     return {
         part.partition_index: [(part.error_code, -1, -1)]
         if part.error_code

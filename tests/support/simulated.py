@@ -7,7 +7,7 @@ from tests.support import seeds
 
 
 class World(simulation.World):
-    """Without `seed`, that of the test; either is printed."""
+    """A simulated cluster. Without `seed` it has the test's; either is printed."""
 
     def __init__(self, *, brokers: int = 1, topic_ids: bool = True, seed: int | None = None) -> None:
         if seed is None:

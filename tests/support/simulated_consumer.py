@@ -124,7 +124,7 @@ class Consuming:
         return cursor_of(self.core.fetcher.cursors, TopicPartition(topic, number))
 
     def take(self, reader: FetchReader | None = None) -> Batch | None:
-        """What is there next, if anything is; its rows are kept."""
+        """The next batch, if there is one; its rows are kept."""
         reader = self.reader if reader is None else reader
         reader.settle()
         batch = reader.read(0)

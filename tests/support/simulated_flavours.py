@@ -1,4 +1,4 @@
-"""Both flavours in the simulated world, by one body: a test says what is asked, and which flavour it is asks and waits.
+"""Both flavours in the simulated world, by one body: a test makes the calls, and its flavour blocks or awaits.
 
     def test_a_topic_is_found(flavour: Flavour) -> None:
         flavour.world.create_topic("t")
@@ -6,7 +6,7 @@
         assert flavour.get(client.topic("t")).name == "t"
 
 The world's loop is the engine's and the user's. The blocking flavours run it while they wait for the engine, and only
-then: who reads with one has records fetched first (`Flavour.world.pass_time`).
+then: a test that reads with one has records fetched first (`Flavour.world.pass_time`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = {
 
 
 class Flavour:
-    """One of the two, and what it is used in. What it makes is closed in the end."""
+    """One of the two, and what it is used in. Objects that it makes are closed in the end."""
 
     def __init__(self, kind: str, world: World, patch: pytest.MonkeyPatch) -> None:
         self.kind = kind
@@ -44,11 +44,11 @@ class Flavour:
 
     @property
     def blocks(self) -> bool:
-        """Whether it is the blocking one."""
+        """True if it is the blocking one."""
         return self.kind == "sync"
 
     def class_of(self, name: str) -> Any:
-        """Of `client`, `consumer`, `producer` or `scan`."""
+        """The class of `client`, `consumer`, `producer` or `scan`."""
         return getattr(self._modules[name], NAMES[self.kind][name])
 
     def _make(self, name: str, *args: Any, **options: Any) -> Any:
@@ -70,7 +70,7 @@ class Flavour:
         return made
 
     def get(self, said: Any) -> Any:
-        """What a call comes to; of batches or records, all that come."""
+        """The result of a call; of batches or records, all that come."""
         if isinstance(said, AsyncIterator):
             return self.world.run(_all(said))
         if isinstance(said, Awaitable):
@@ -82,7 +82,7 @@ class Flavour:
         return self.world.run(_all(said)) if hasattr(said, "__aiter__") else list(said)
 
     def some(self, said: Any, count: int) -> list[Any]:
-        """As many as there are to come, of an iterator that goes on."""
+        """The next `count` items of an iterator that goes on."""
         if hasattr(said, "__aiter__"):
             return self.world.run(_some(said, count))
         return [next(said) for _ in range(count)]
@@ -103,7 +103,7 @@ class Flavour:
         return found[0]
 
     def outcome(self, delivery: Any) -> Any:
-        """What becomes of what was sent, once that is decided."""
+        """The outcome of a delivery, once it is decided."""
         if self.blocks:
             self.world.pass_time(1)
             return delivery.result(0)
@@ -119,12 +119,12 @@ class Flavour:
         return what.__exit__(*said) if self.blocks else self.get(what.__aexit__(*said))
 
     def drop(self) -> None:
-        """Have what was made, and nobody holds any more, dropped as the interpreter does it."""
+        """Drop created objects without a reference, as the interpreter does."""
         self.made.clear()
         gc.collect()
 
     def end(self) -> None:
-        """Close what is open."""
+        """Close the open clients."""
         self.engine.forked = self.engine.ended = False
         for made in self.made:
             self.get(made.close())
@@ -152,5 +152,5 @@ def rows(batches: Iterable[Any]) -> dict[int, list[int]]:
 
 
 def never(*_: Any, **__: Any) -> NoReturn:
-    """What must not be called."""
+    """A function that must not be called."""
     raise AssertionError("this must not be called")

@@ -56,7 +56,7 @@ def produced(call: Call) -> list[tuple[int, Any]]:
 
 
 def errors(code: int) -> Any:
-    """A handler that answers every batch with `code`."""
+    """A handler that responds to every batch with `code`."""
 
     def answer(call: Call) -> Any:
         kind = protocol.ProduceResponse

@@ -38,7 +38,7 @@ def raise_at_one(record: Record) -> bytes:
 
 
 class UnreadableError(Exception):
-    """What it is made of is not what it is pickled with."""
+    """Its `__init__` takes other arguments than its pickle has."""
 
     def __init__(self, left: str, right: str) -> None:
         super().__init__(f"{left} and {right}")

@@ -47,7 +47,7 @@ class StreamMember:
 
     @property
     def assigned(self) -> set[TopicPartition]:
-        """What the group gave it."""
+        """The partitions that the group gave it."""
         return self.consumer.assignment
 
     async def leave(self) -> StreamSummary:
@@ -138,14 +138,14 @@ class StreamGroup:
         return kafwire.AsyncProducer(self.world.bootstrap, engine=self.world.engine)
 
     async def send(self, count: int, *, partitions: Sequence[int] = (0, 1), key: bytes = b"k") -> None:
-        """So many records for each of the partitions."""
+        """Send `count` records to each of the partitions."""
         async with kafwire.AsyncProducer(self.world.bootstrap, engine=self.world.engine) as producer:
             for number in range(count):
                 for partition in partitions:
                     await (await producer.send("in", b"%d" % number, partition=partition, key=key))
 
     async def results(self) -> list[bytes]:
-        """What readers of committed records find in `out`."""
+        """The committed records in `out`."""
         async with kafwire.AsyncConsumer(
             self.world.bootstrap,
             topics="out",
@@ -167,7 +167,7 @@ class StreamGroup:
         return self.now - began
 
     def shared_out(self, members: Sequence[StreamMember], count: int) -> Callable[[], bool]:
-        """Whether each of `count` partitions is of one of these members, as evenly as can be."""
+        """True if each of `count` partitions is of one of these members, as evenly as can be."""
 
         def is_so() -> bool:
             held = [set(member.assigned) for member in members]
@@ -186,11 +186,11 @@ class StreamGroup:
             self.world.link(1).heal()
 
     def committed(self) -> dict[tuple[str, int], int]:
-        """What the coordinator has."""
+        """The offsets of the coordinator."""
         return {where: kept.offset for where, kept in self.world.state.part(OffsetStore).of(GROUP).items()}
 
     def begun(self) -> dict[tuple[int, int], list[str]]:
-        """By partition and offset of `in`: the members that called a handler, in order."""
+        """The members that called a handler, in order, by partition and offset of `in`."""
         found: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
         for call in self.calls:
             if call.topic == "in":

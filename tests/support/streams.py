@@ -29,7 +29,7 @@ def run_simulated(
         try:
             if beside is not None:
                 await beside(stop)
-        except Exception:  # it failed: nobody else would stop the stream
+        except Exception:  # it failed: nothing else would stop the stream
             stop.request()
             raise
 

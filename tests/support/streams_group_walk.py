@@ -396,7 +396,7 @@ class StreamsWalk:
 
     def _look(self, member: Member) -> None:
         del member
-        # What a heartbeat configured without a record is seen once something else is written for this coordinator.
+        # A change by a heartbeat that writes no record is seen once something else is written for this coordinator.
         self._broker.ask(self._probe(HEARTBEAT.Topology(subtopologies=[subtopology("0", self.topics)])))
         (found,) = self._broker.ask(protocol.StreamsGroupDescribeRequest(group_ids=[self.group])).groups
         epochs = f"{found.group_state} {found.group_epoch} {found.assignment_epoch} {found.assignor_name}"

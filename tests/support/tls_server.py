@@ -1,4 +1,4 @@
-"""A TLS server of this machine that answers frames, and what can stand before it."""
+"""A TLS server of this machine that sends frames back, and servers that can stand before it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Talk = Callable[[ssl.SSLSocket], None]
 
 
 def answer_frames(connection: ssl.SSLSocket) -> None:
-    """Answer each frame by itself: the correlation id first."""
+    """Send each frame back by itself: the correlation id first."""
     while (frame := receive_frame(connection)) is not None:
         connection.sendall(struct.pack(">i", len(frame)) + frame)
 
 
 def server_context(identity: Identity, clients: Authority | None = None) -> ssl.SSLContext:
-    """What shows a certificate, and wants one of `clients`."""
+    """A context that shows a certificate, and wants one of `clients`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
         context.load_cert_chain(identity.write(Path(folder), "server").both)

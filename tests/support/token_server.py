@@ -1,4 +1,4 @@
-"""An OAuth token endpoint of this machine, over https: it checks who asks, and gives signed JWTs."""
+"""An OAuth token endpoint of this machine, over https: it checks the client, and gives signed JWTs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Asked:
 
     @property
     def basic(self) -> str:
-        """What the header Authorization says of client and secret."""
+        """The client and the secret in the header Authorization."""
         kind, _, data = self.headers.get("authorization", "").partition(" ")
         assert kind == "Basic"
         return base64.b64decode(data, validate=True).decode()
@@ -46,13 +46,13 @@ class Asked:
 
 @dataclass
 class Answer:
-    """What the endpoint says; `before` runs first, and may wait."""
+    """The endpoint's reply; `before` runs first, and may wait."""
 
     status: int = 200
     body: bytes = b"{}"
     location: str | None = None
     before: Callable[[], object] | None = None
-    drop: bool = False  # the connection, without an answer
+    drop: bool = False  # the connection, without a reply
     drip: threading.Event | None = None  # one byte after another until it is set
 
 
@@ -108,12 +108,12 @@ def verify(jwt: str) -> dict[str, Any]:
 
 
 class TokenServer(LocalHttpServer):
-    """Serves while the context lasts. Answers that are put into `answers` go before its own.
+    """Serves while the context lasts. Replies that are put into `answers` go before its own.
 
     Args:
         folder: where its CA's certificate is written.
-        client_id: who may ask by secret.
-        client_secret: by which.
+        client_id: the client that may ask by secret.
+        client_secret: its secret.
         tls: whether it speaks https.
         hosts: the names in its certificate.
         lasts_s: for how long its tokens are good.
@@ -146,7 +146,7 @@ class TokenServer(LocalHttpServer):
         return f"{self.origin}/oauth2/token"
 
     def respond(self, request: BaseHTTPRequestHandler) -> None:
-        """Give the next answer, or a token."""
+        """Give the next reply, or a token."""
         size = int(request.headers["Content-Length"])
         form = dict(parse_qsl(request.rfile.read(size).decode(), strict_parsing=True, keep_blank_values=True))
         asked = Asked(request.path, {name.lower(): value for name, value in request.headers.items()}, form)
@@ -174,7 +174,7 @@ class TokenServer(LocalHttpServer):
             request.wfile.write(answer.body)
 
     def _judge(self, asked: Asked) -> Answer:
-        """A token, or the error that OAuth has for what is wrong."""
+        """A token, or the error that OAuth has for the fault."""
         form = asked.form
         if asked.headers["content-type"] != "application/x-www-form-urlencoded":
             return error(400, "invalid_request")

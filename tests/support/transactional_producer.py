@@ -32,7 +32,7 @@ class Transacting(Work):
 
     @property
     def identity(self) -> Identity:
-        """Who the producer is."""
+        """The identity of the producer."""
         found = self.sender.identity
         assert found is not None
         return found
@@ -61,19 +61,19 @@ class Transacting(Work):
 
     @property
     def seen(self) -> list[bytes | None]:
-        """What readers of committed records see of "t", all partitions, once the markers are written."""
+        """The committed records of "t", all partitions, once the markers are written."""
         self.world.pass_time(1)
         return [value for log in self.world.topics["t"].partitions for value in committed_values(log)]
 
     @property
     def offset(self) -> int | None:
-        """What the group has committed."""
+        """The offset that the group has committed."""
         kept = self.world.committed["g"].get(IN)
         return None if kept is None else kept.offset
 
 
 def refusal(call: Call, code: int) -> Answer:
-    """An answer to `call` that says `code` of everything in it."""
+    """A response to `call` that says `code` of everything in it."""
     message = call.message
     if call.name == "Produce":
         return errors(code)(call)
@@ -118,14 +118,14 @@ def refusal(call: Call, code: int) -> Answer:
 
 
 def refuse(world: World, api: str, *codes: int, when: Callable[[Call], bool] = lambda _: True) -> list[int]:
-    """The next requests of `api` get these error codes, one after the other; answers what is left of them."""
+    """The next requests of `api` get these error codes, one after the other; returns those that are left."""
     left = list(codes)
     world.on(api, lambda call: refusal(call, left.pop(0)) if left and when(call) else None)
     return left
 
 
 def lose(world: World, api: str, count: int = 1) -> None:
-    """The next requests of `api` are executed, and their connection breaks instead of an answer."""
+    """The next requests of `api` are executed, and their connection breaks instead of a response."""
     left = [None] * count
 
     def handler(call: Call) -> Answer:

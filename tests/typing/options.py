@@ -1,4 +1,4 @@
-"""What type checkers say of calls to kafwire. Nothing here is run.
+"""Calls to kafwire as type checkers judge them. Nothing here is run.
 
 A call that must be wrong has a comment that silences mypy and pyright; both report a comment that silences nothing, so
 a mistake that they no longer see fails the linting.

@@ -1,4 +1,4 @@
-"""What type checkers say of streams. Nothing here is run; see `options.py`."""
+"""Streams as type checkers judge them. Nothing here is run; see `options.py`."""
 
 from __future__ import annotations
 

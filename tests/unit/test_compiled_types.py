@@ -1,4 +1,4 @@
-"""Extension types used as nobody means to: without `__init__`, twice, in a fork, over bytes that change."""
+"""Extension types in unintended use: without `__init__`, twice, in a fork, over bytes that change."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ for use in [repr, str, len, list, bool, memoryview, next] + [
 
 
 @pytest.mark.parametrize("cls", extension_types(), ids=lambda cls: f"{cls.__module__}.{cls.__name__}")
-def test_an_object_without_init_is_not_made_or_harms_nobody(cls: type) -> None:
+def test_an_object_without_init_is_not_made_or_does_no_harm(cls: type) -> None:
     command = [sys.executable, "-c", USES, cls.__module__, cls.__name__]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -84,11 +84,11 @@ def test_a_second_init_is_refused() -> None:
 
 
 class ArrowSchema(ctypes.Structure):
-    """Of the Arrow C data interface."""
+    """A structure of the Arrow C data interface."""
 
 
 class ArrowArray(ctypes.Structure):
-    """Of the Arrow C data interface."""
+    """A structure of the Arrow C data interface."""
 
 
 ArrowSchema._fields_ = [
@@ -156,7 +156,7 @@ def test_a_delivery_does_not_wait_in_a_fork() -> None:
     assert in_a_fork(lambda: refused(pending.exception)) == 0
     assert in_a_fork(lambda: refused(rows.result)) == 0
     store.deliver()
-    assert in_a_fork(lambda: pending.result().offset == 0) == 0, "what is known is known in a fork too"
+    assert in_a_fork(lambda: pending.result().offset == 0) == 0, "a known outcome is known in a fork too"
 
 
 def test_a_layout_that_another_thread_uses_serves_a_fork() -> None:
@@ -213,7 +213,7 @@ def test_bytes_that_change_under_their_batches_are_an_error() -> None:
 
 
 def test_a_batch_is_cut_while_decompression_has_no_room() -> None:
-    """What a batch was, the engine has held before: it does not wait for others that decompress."""
+    """Memory of a batch was the engine's before: the split does not wait for others that decompress."""
     value = bytes(10 << 20)
     store = Store(1, batch_size=64 << 20, max_request_size=64 << 20, buffer_memory=256 << 20, compression="lz4")
     try:
@@ -235,7 +235,7 @@ def test_a_batch_is_cut_while_decompression_has_no_room() -> None:
 FREE_THREADED = "import sys; sys.abiflags = 't'; sys._is_gil_enabled = lambda: False; import kafwire; print('imported')"
 
 
-def test_a_free_threaded_build_is_told_that_the_gil_comes_on() -> None:
+def test_a_free_threaded_build_warns_that_the_gil_comes_on() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
     command = [sys.executable, "-c", FREE_THREADED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environment)

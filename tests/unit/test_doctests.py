@@ -18,13 +18,13 @@ from tests.support.public_names import Documented, documented, run_example
 
 DOCUMENTED = {str(one): one for one in documented()}
 SECTIONS = ("Args", "Returns", "Raises", "Example")
-# What has its arguments, result and errors described elsewhere names the place.
+# An object whose arguments, result and errors are described elsewhere names the place.
 REFERENCE = re.compile(r"as `(\w+\.\w+)` does")
 # A method that asks the engine to do something raises a KafkaError if that fails.
 ASKS = re.compile(r"\b(?:_engine\.run|_run|on_engine)\(")
 # Of a class that users do not make.
 MADE = re.compile(r"\bmakes it\b")
-# What is asked at the end of a client's life is told by the log, and by nobody in particular.
+# The log reports errors at the end of a client's life.
 SILENT = ("close", "__aexit__")
 # Written by scripts/option_types.py, whose names and types are all there is; `kafwire.config` describes each.
 GENERATED = tuple(f"kafwire.{kind}Options" for kind in ("Client", "Consumer", "Producer", "Scan", "ShareConsumer"))
@@ -61,7 +61,7 @@ def sections(doc: str) -> dict[str, str]:
 
 
 def named(reference: re.Match[str]) -> Documented:
-    """What is referred to."""
+    """The object that a reference names."""
     return DOCUMENTED.get(f"kafwire.{reference[1]}") or DOCUMENTED[f"kafwire.testing.{reference[1]}"]
 
 
@@ -75,12 +75,12 @@ def described(one: Documented, section: str) -> str:
 
 
 def is_error(one: Documented) -> bool:
-    """Whether it is an exception: users catch it, and make none."""
+    """True if it is an exception: users catch it, and make none."""
     return inspect.isclass(one.value) and issubclass(one.value, BaseException)
 
 
 def parameters(one: Documented) -> list[str]:
-    """What users may give it."""
+    """The arguments that users may give it."""
     if isinstance(one.value, property | EnumType) or is_error(one) or str(one) in GENERATED:
         return []
     if inspect.isclass(one.value) and MADE.search(one.doc):
@@ -99,7 +99,7 @@ def parameters(one: Documented) -> list[str]:
 
 
 def returns(one: Documented) -> bool:
-    """Whether a function says that it returns something, other than whether something holds."""
+    """True if a function has to say what it returns; a bool needs no word."""
     if inspect.isclass(one.value) or isinstance(one.value, property):
         return False
     nothing = {"None", "bool", None, bool, "Coroutine[Any, Any, None]"}
@@ -107,7 +107,7 @@ def returns(one: Documented) -> bool:
 
 
 def raises(one: Documented) -> bool:
-    """Whether its own code raises something, or asks the engine."""
+    """True if its own code raises something, or asks the engine."""
     if inspect.isclass(one.value) or isinstance(one.value, property) or one.function.__name__ in SILENT:
         return False
     try:

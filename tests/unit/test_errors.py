@@ -63,7 +63,7 @@ NAMES = {"topic": "t", "group": "g", "transactional_id": "x", "user": "User:u"}
         (65, "CreateDelegationToken", "CreateTokens", ("User", "User:u")),
     ],
 )
-def test_what_is_not_permitted(code: int, api: str, operation: str, resource: tuple[str, str | None]) -> None:
+def test_a_denied_operation(code: int, api: str, operation: str, resource: tuple[str, str | None]) -> None:
     error = broker_error(code, "here", api=api, **NAMES)
     assert isinstance(error, AuthorizationError)
     assert (error.operation, error.resource_type, error.resource_name) == (operation, *resource)
@@ -73,7 +73,7 @@ def test_what_is_not_permitted(code: int, api: str, operation: str, resource: tu
     assert str(error).endswith(" [here]")
 
 
-def test_what_is_not_permitted_to_an_unknown_request() -> None:
+def test_a_denied_unknown_request() -> None:
     error = broker_error(29, "here")
     assert isinstance(error, AuthorizationError)
     assert (error.operation, error.resource_type, error.resource_name) == (None, "Topic", None)

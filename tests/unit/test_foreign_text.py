@@ -26,7 +26,7 @@ FOREIGN = "evil\x1b[31m\r\nERROR kafwire: all is lost\u202e\x07\x9b"
 SHOWN = r"evil\x1b[31m\r\nERROR kafwire: all is lost\u202e\x07\x9b"
 
 
-def test_what_is_printable_stays() -> None:
+def test_printable_text_stays() -> None:
     assert printable("flights-ключ 'x' 😀") == "flights-ключ 'x' 😀"
     assert printable(FOREIGN) == SHOWN
     assert printable("a\nb\x1b", lines=True) == "a\nb\\x1b"

@@ -41,7 +41,7 @@ def test_numpy_integers_become_ints(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", OTHERS, ids=repr)
-def test_what_is_no_integer_is_refused(value: Any) -> None:
+def test_a_value_that_is_no_integer_is_refused(value: Any) -> None:
     assert integer(value) is None
     assert natural(value) is None
     calls = (

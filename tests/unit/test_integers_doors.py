@@ -78,7 +78,7 @@ def test_whole_numbers_of_numpy_are_ints(call: Callable[[Any], object], value: A
 
 @pytest.mark.parametrize("value", [True, np.bool_(True), 1.5, "x", math.nan], ids=repr)
 @pytest.mark.parametrize("call", WHOLE[:-2])
-def test_what_is_no_whole_number_is_refused(call: Callable[[Any], object], value: Any) -> None:
+def test_a_value_that_is_no_whole_number_is_refused(call: Callable[[Any], object], value: Any) -> None:
     with pytest.raises(ConfigError):
         call(value)
 

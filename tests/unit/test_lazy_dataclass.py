@@ -186,7 +186,7 @@ def test_mistakes_have_the_same_errors(ours: type, theirs: type) -> None:
 
 @lazy_dataclass.dataclass(frozen=True, slots=True)
 class Pickled:
-    """At a path that `pickle` finds."""
+    """A dataclass at a path that `pickle` finds."""
 
     number: int
     text: str = "x"

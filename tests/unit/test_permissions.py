@@ -1,4 +1,4 @@
-"""What Kafka's ACLs have to permit for each request."""
+"""The operations that Kafka's ACLs have to permit for each request."""
 
 from kafwire.error_codes import ErrorCode
 from kafwire.permissions import _PERMISSIONS, REFUSALS, needed
@@ -19,7 +19,7 @@ def test_all_refusals_are_known() -> None:
     assert {code for code in ErrorCode if code.name.endswith("AUTHORIZATION_FAILED")} == REFUSALS
 
 
-def test_what_is_not_known() -> None:
+def test_unknown_operations() -> None:
     assert needed(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED) is None
     assert needed("Produce", ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED) is None
     assert needed("Produce", ErrorCode.NONE) is None

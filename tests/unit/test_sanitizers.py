@@ -20,7 +20,7 @@ THREADS = "thread"
 def test_the_io_thread_holds_under_stress(tmp_path: Path, sanitizer: str, variant: str) -> None:
     program = build(tmp_path, "loop_stress", sanitizer, *VARIANTS[variant])
     printed = run(program, seeds.examples(6))
-    answers = re.fullmatch(r"ok: \d+ connected, (\d+) answers, \d+ sent, \d+ closed, \d+ posted\n", printed)
+    answers = re.fullmatch(r"ok: \d+ connected, (\d+) responses, \d+ sent, \d+ closed, \d+ posted\n", printed)
     assert answers, printed
     assert int(answers[1]) >= 100
 
@@ -43,24 +43,24 @@ def test_the_queue_keeps_its_rules(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
 def test_slices_are_read_once_and_in_order_under_stress(tmp_path: Path, sanitizer: str) -> None:
     printed = run(build(tmp_path, "queue_stress", sanitizer), seeds.examples(8))
-    names = "read", "dropped", "joined", "told", "failures", "compacted"
+    names = "read", "dropped", "joined", "notified", "failures", "compacted"
     numbers = re.fullmatch("ok: " + ", ".join(rf"(\d+) {name}" for name in names) + "\n", printed)
     assert numbers, printed
     assert min(map(int, numbers.groups())) >= 20
 
 
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
-def test_answers_that_the_io_thread_queues_come_once_under_stress(tmp_path: Path, sanitizer: str) -> None:
+def test_responses_that_the_io_thread_queues_come_once_under_stress(tmp_path: Path, sanitizer: str) -> None:
     printed = run(build(tmp_path, "fast_path_stress", sanitizer), seeds.examples(20))
-    numbers = re.fullmatch(r"ok: (\d+) fed, (\d+) left, (\d+) told, (\d+) seeks, (\d+) read\n", printed)
+    numbers = re.fullmatch(r"ok: (\d+) fed, (\d+) left, (\d+) notified, (\d+) seeks, (\d+) read\n", printed)
     assert numbers, printed
     assert min(map(int, numbers.groups())) >= 100
 
 
 @pytest.mark.parametrize("sanitizer", [MEMORY, THREADS])
-def test_direct_send_answers_reach_who_waits_for_them_under_stress(tmp_path: Path, sanitizer: str) -> None:
+def test_direct_send_responses_reach_their_waiting_threads_under_stress(tmp_path: Path, sanitizer: str) -> None:
     printed = run(build(tmp_path, "response_waiters_stress", sanitizer), seeds.examples(4))
-    names = "answered", "called off", "left", "completed", "refused"
+    names = "responses", "called off", "left", "completed", "refused"
     numbers = re.fullmatch("ok: " + ", ".join(rf"(\d+) {name}" for name in names) + "\n", printed)
     assert numbers, printed
     assert min(map(int, numbers.groups())) >= 100

@@ -97,12 +97,12 @@ def test_no_library_is_imported_for_it() -> None:
     ("config", "option"),
     [(ProducerConfig, "key_serializer"), (ConsumerConfig, "value_deserializer"), (ScanConfig, "key_deserializer")],
 )
-def test_what_is_none_is_refused(config: Any, option: str, spec: Any) -> None:
+def test_a_value_that_is_no_serializer_is_refused(config: Any, option: str, spec: Any) -> None:
     with pytest.raises(ConfigError, match=rf"option {option}=.*: allowed: str, \"json\", bytes"):
         config.build({**SERVERS, option: spec})
 
 
-def test_a_function_is_told_of_topic_and_headers_and_may_add_some() -> None:
+def test_a_function_gets_topic_and_headers_and_may_add_some() -> None:
     found = Serializers.of(ProducerConfig.build({**SERVERS, "key_serializer": Tagged(), "value_serializer": str}))
     assert found is not None
     mine = [("a", b"1")]
@@ -145,7 +145,7 @@ def test_what_cannot_be_deserialized(spec: Any, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("function", [awaited, functools.partial(awaited)])
-def test_async_ones_are_refused_where_nobody_awaits(function: Any) -> None:
+def test_async_functions_are_refused_in_blocking_clients(function: Any) -> None:
     with pytest.raises(
         ConfigError, match=r"option value_serializer=.* is an async function.*use kafwire\.AsyncProducer"
     ):

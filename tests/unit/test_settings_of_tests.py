@@ -57,7 +57,7 @@ def test_expected():
 
 
 def inside(folder: Path, choice: str, *options: str, files: dict[str, str] | None = None) -> tuple[list[str], str]:
-    """What tests that run under the settings of all tests print; and the log."""
+    """The output of tests that run under the settings of all tests; and the log."""
     package = folder / "tests"
     package.mkdir(exist_ok=True)
     for name in ("conftest.py", "support/seeds.py"):

@@ -25,7 +25,7 @@ def engine() -> Iterator[NativeEngine]:
 
 
 class Work:
-    """A coroutine of the engine's that tells how far it came, and ends when it is let go."""
+    """A coroutine of the engine's that shows how far it came, and ends when the test lets it."""
 
     def __init__(self, engine: NativeEngine) -> None:
         self.engine = engine
@@ -268,7 +268,7 @@ def test_an_engine_that_ends_as_it_is_asked_refuses() -> None:
     gc.collect()
 
 
-def test_a_fork_is_told(engine: NativeEngine) -> None:
+def test_a_fork_is_an_error(engine: NativeEngine) -> None:
     async def main() -> None:
         with pytest.raises(KafkaError, match="made before a fork"):
             await on_engine(engine, Work(engine).run())
@@ -280,7 +280,7 @@ def test_a_fork_is_told(engine: NativeEngine) -> None:
     in_child(child)
 
 
-@pytest.mark.parametrize("error", [None, LookupError("for nobody")], ids=["value", "error"])
+@pytest.mark.parametrize("error", [None, LookupError("for no caller")], ids=["value", "error"])
 def test_a_loop_that_is_closed_too_early_does_not_disturb_the_engine(
     engine: NativeEngine, error: Exception | None
 ) -> None:
@@ -304,7 +304,7 @@ def test_a_loop_that_is_closed_too_early_does_not_disturb_the_engine(
     gc.collect()
     assert engine.run(asyncio.sleep, 0, "alive") == "alive"
     assert not problems
-    assert mistakes == ["Task was destroyed but it is pending!"], "the user's own, told by asyncio itself"
+    assert mistakes == ["Task was destroyed but it is pending!"], "the user's own, reported by asyncio itself"
 
 
 def test_a_caller_that_is_dropped_cancels_its_work(engine: NativeEngine) -> None:

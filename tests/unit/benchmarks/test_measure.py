@@ -145,7 +145,7 @@ def test_verdicts() -> None:
 
 
 class Scripted(Bench):
-    """Answers without running anything, and remembers what it would have run."""
+    """Returns results without running anything, and remembers the runs."""
 
     def __init__(self) -> None:
         nothing: dict[Any, Any] = {}
@@ -217,7 +217,7 @@ def test_memory_is_measured_by_itself() -> None:
 
 
 class Log:
-    """Topics that hold what they are told to hold."""
+    """Topics that hold a given number of records."""
 
     stored = 0
 
@@ -292,7 +292,7 @@ def test_delays_are_counted_after_the_warm_up_only() -> None:
     assert 5 <= found.figures["p50"] <= found.figures["p99"] <= found.figures["worst"] < 10_000
 
 
-def test_the_readme_keeps_what_is_around_the_marks(tmp_path: Path) -> None:
+def test_the_readme_keeps_the_text_around_the_marks(tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text(f"before\n{START}\nold\n{END}\nafter\n")
     update_readme(path, "| new |\n")

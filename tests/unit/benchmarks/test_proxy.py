@@ -80,7 +80,7 @@ def test_every_request_is_counted_once(ports: tuple[int, str], step: int) -> Non
     assert read_counts(report, "nobody") == NOTHING
 
 
-def test_large_answers_pass_and_slow_readers_do_not_lose_any(ports: tuple[int, str]) -> None:
+def test_large_responses_pass_and_slow_readers_do_not_lose_any(ports: tuple[int, str]) -> None:
     port, report = ports
     data = request(FETCH, "counted", random.Random(5).randbytes(20_000_000))
     exchange(port, data, 1 << 20)
@@ -99,6 +99,6 @@ def test_open_connections_are_a_state_and_the_rest_are_sums(ports: tuple[int, st
         assert connection.recv(1000)
         change = difference(before, read_counts(report))
     assert (change["open"], change["made"], change["requests"], change["request_bytes"]) == (1, 0, 1, len(data))
-    # An answer on another connection comes after the end of the first was seen.
+    # A response on another connection comes after the end of the first was seen.
     exchange(port, request(METADATA, "other"), 100)
     assert read_counts(report)["open"] == 0

@@ -65,7 +65,7 @@ def test_the_median_of_the_pairs_decides(this: list[float], verdict: str) -> Non
         ("not done after 600 s", False),
     ],
 )
-def test_a_missing_name_is_told_from_a_failure(error: str, lacking: bool) -> None:
+def test_a_missing_name_differs_from_a_failure(error: str, lacking: bool) -> None:
     assert is_lacking(error) is lacking
 
 

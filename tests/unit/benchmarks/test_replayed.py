@@ -24,7 +24,7 @@ def row(*, replayed: bool) -> Row:
     return Row("tls-test", "tls", "M records/s", TOPIC, [], replayed=replayed)
 
 
-def test_programs_are_told_in_their_own_words() -> None:
+def test_programs_get_options_in_their_own_words() -> None:
     assert tls_options("floor", Path("/ca")) == {"ca": "/ca"}
     assert tls_options("rdkafka", Path("/ca"))["conf.ssl.ca.location"] == "/ca"
     assert tls_options("kafwire_consumer", Path("/ca"))["conf.security_protocol"] == "SSL"

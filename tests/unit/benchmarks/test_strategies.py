@@ -49,7 +49,7 @@ def test_strategies_take_turns_and_one_partition_has_no_other() -> None:
     }
 
 
-def test_what_fails_is_not_tried_again_and_is_told() -> None:
+def test_a_failed_measurement_is_not_repeated_and_is_reported() -> None:
     tried: list[str] = []
 
     def run(strategy: str, _partitions: int, scenario: str) -> Mapping[str, float]:
@@ -85,7 +85,7 @@ def test_the_table_has_a_line_per_strategy_and_number_of_partitions(record: Mapp
     assert "200 records/s" in text
 
 
-def test_the_document_keeps_what_is_around_the_marks(tmp_path: Path) -> None:
+def test_the_document_keeps_the_text_around_the_marks(tmp_path: Path) -> None:
     path = tmp_path / "fetching.md"
     update_document(path, "first")
     assert path.read_text() == f"# Fetching\n\n## Strategies, measured\n\n{START}\n\nfirst\n{END}\n"

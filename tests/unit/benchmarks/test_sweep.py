@@ -13,7 +13,7 @@ FAILS = ("conf.linger_ms", "50")
 
 
 class Runs:
-    """Answers with the number of the run; one linger fails in its second round."""
+    """Returns the number of the run; one linger fails in its second round."""
 
     def __init__(self) -> None:
         self.asked: list[Mapping[str, str]] = []
@@ -53,7 +53,7 @@ def test_one_that_fails_is_out_and_the_others_have_the_median() -> None:
     assert figure(whole, "p99") == whole["rounds"][1]["p99"]
 
 
-def test_the_document_keeps_what_is_around_the_table(tmp_path: Path) -> None:
+def test_the_document_keeps_the_text_around_the_table(tmp_path: Path) -> None:
     _, record = sweep()
     text = render(record)
     assert "| 0 | 16,384 | 1 |" in text

@@ -1,4 +1,4 @@
-"""Every answer has a form in the version that was asked in."""
+"""Every response has a form in the version of the request."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def frames(state: ClusterState, message: Any, version: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("api", [each.name for each in dispatch.served().values()])
-def test_samples_are_answered(api: str) -> None:
+def test_samples_get_responses(api: str) -> None:
     its = next(each for each in dispatch.served().values() if each.name == api)
     for version in range(its.versions[0], its.versions[1] + 1):
         frames(cluster(), sample(its.request_class, version), version)
 
 
 @pytest.mark.parametrize("timestamp", [-1, -2, 5])
-def test_offsets_are_told_in_every_version(timestamp: int) -> None:
+def test_offsets_are_returned_in_every_version(timestamp: int) -> None:
     asked = protocol.ListOffsetsRequest
     wanted = asked.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     message = asked(replica_id=-1, topics=[asked.ListOffsetsTopic(name="name-0", partitions=[wanted])])

@@ -22,7 +22,7 @@ def code(cluster_id: str | None, node: int, version: int = 5, *, is_ready: bool 
     return int(response.error_code)
 
 
-def test_the_meant_broker_answers() -> None:
+def test_the_meant_broker_responds() -> None:
     assert code("{}", 1) == 0
     assert code(None, -1) == 0
 

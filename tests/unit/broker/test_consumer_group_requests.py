@@ -1,4 +1,4 @@
-"""Requests about consumer groups: what heartbeats must say, and what other APIs tell of such groups."""
+"""Requests about consumer groups: the rules of heartbeats, and the view of such groups in other APIs."""
 
 from __future__ import annotations
 
@@ -94,13 +94,15 @@ def test_a_group_is_described(version: int) -> None:
     assert (one.client_id, one.client_host, one.subscribed_topic_names) == ("test", "/127.0.0.1", ["t"])
     assert one.member_type == (1 if version else -1)
     assert [each.topic_name for each in one.assignment.topic_partitions] == ["t"]
-    assert one.assignment.topic_partitions[0].partitions == [0, 1, 2], "what it has not given up yet, it has"
+    assert one.assignment.topic_partitions[0].partitions == [0, 1, 2], (
+        "a partition that it has not given up yet, it has"
+    )
     assert len(one.target_assignment.topic_partitions[0].partitions) == 2
     assert (other.subscribed_topic_names, other.subscribed_topic_regex) == (["t", "u"], "x")
     assert other.assignment.topic_partitions == []
 
 
-def test_who_may_not_know_of_a_topic_is_not_told_of_members() -> None:
+def test_members_are_hidden_without_permission_for_their_topics() -> None:
     group = ConsumerMembers()
     group.joined("a")
     group.state.authorizer.is_enabled = True
@@ -191,7 +193,7 @@ def commit(group: ConsumerMembers, member_id: str, epoch: int, *indexes: int, ve
     return [each.error_code for each in group.driver.ask(request, version).topics[0].partitions]
 
 
-def test_who_may_commit() -> None:
+def test_permitted_commits() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a")
     assert commit(group, "a", first.epoch, 0) == [0]
@@ -200,7 +202,7 @@ def test_who_may_commit() -> None:
     assert commit(group, "", -1, 0) == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert commit(group, "a", first.epoch, 0, version=8) == [ErrorCode.UNSUPPORTED_VERSION]
     first.leave()
-    assert commit(group, "", -1, 0) == [0], "nobody minds"
+    assert commit(group, "", -1, 0) == [0], "the group is empty"
 
 
 def test_an_earlier_epoch_is_good_for_partitions_that_the_member_has_kept() -> None:
@@ -216,7 +218,7 @@ def test_an_earlier_epoch_is_good_for_partitions_that_the_member_has_kept() -> N
     assert commit(group, "a", first.epoch, given[0]) == [0], "its own epoch is good for all"
 
 
-def test_who_may_ask_for_offsets() -> None:
+def test_permitted_offset_fetches() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a")
 

@@ -1,4 +1,4 @@
-"""Every API's answer carries an injected error where its clients look, in every version."""
+"""Every API's response carries an injected error where its clients look, in every version."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def plain_values(value: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_every_version_tells_the_error(api: str) -> None:
+def test_every_version_has_the_error(api: str) -> None:
     kind: Any = protocol.MESSAGES[api + "Request"]
     response: Any = protocol.MESSAGES[api + "Response"]
     place = ErrorPlace(CODE, "because")
@@ -77,7 +77,7 @@ def test_every_version_tells_the_error(api: str) -> None:
         if api == "Produce":
             request.message.acks = 1
         if api in ("Fetch", "Metadata", "DescribeLogDirs", "DescribeTopicPartitions", "AlterReplicaLogDirs"):
-            continue  # what is answered needs the handler
+            continue  # the response needs the handler
         if answer_levels.depth(api, version, CODE) is None:
             assert not answers_with(state, request, place)
             assert "error_code" not in str([each.name for each in response.__fields__])
@@ -92,7 +92,7 @@ def test_every_version_tells_the_error(api: str) -> None:
         deepest = max(path.count(".") for path, code in found)
         assert {code for path, code in found if path.count(".") == deepest} == {CODE}
         assert {code for path, code in found if path.count(".") < deepest} <= {0, CODE}
-        if deepest:  # two elements in each array around it; all that were asked for are answered
+        if deepest:  # two elements in each array around it; the response has all the requested ones
             assert sum(code == CODE for _, code in found) in (2, 4, 8), found
             assert len(set(map(str, plain_values(told)))) > 2 or api in ("CreateAcls", "DeleteAcls")
 
@@ -138,10 +138,10 @@ def test_every_served_api_has_a_place_for_an_error() -> None:
         assert not lacking, each.name
 
 
-# --- what is answered, by hand
+# --- responses, by hand
 
 
-def test_a_produce_answer_mirrors_its_topics_and_partitions() -> None:
+def test_a_produce_response_mirrors_its_topics_and_partitions() -> None:
     state = ClusterState()
     asked = protocol.ProduceRequest
     message = asked(
@@ -160,7 +160,7 @@ def test_a_produce_answer_mirrors_its_topics_and_partitions() -> None:
     assert told == [(*place, CODE, -1, "the disk is full") for place in (("a", 3), ("a", 5), ("b", 0))]
 
 
-def test_without_an_answer_the_connection_is_closed() -> None:
+def test_without_a_response_the_connection_is_closed() -> None:
     state = ClusterState()
     asked = protocol.ProduceRequest
     data = asked.TopicProduceData(name="a", partition_data=[asked.PartitionProduceData(index=0)])

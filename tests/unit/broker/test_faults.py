@@ -1,4 +1,4 @@
-"""Fault scripts: who meets which fault, and what is done all the same."""
+"""Fault scripts: the requests that meet a fault, and the work that is done all the same."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_topic_fails_as_a_whole(driver: BrokerDriver, faults: Faults) -> None:
     assert {p.error_message for t in answer.responses for p in t.partition_responses} == {"too few", None}
 
 
-def test_the_rest_of_a_request_without_answer_is_done(driver: BrokerDriver, faults: Faults) -> None:
+def test_the_rest_of_a_request_without_response_is_done(driver: BrokerDriver, faults: Faults) -> None:
     faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", topic="flights")
     assert driver.ask(produce(("flights", 0), ("trains", 0), acks=0), 12) is HANG_UP
     assert (stored(driver, "flights"), stored(driver, "trains")) == (0, 1)
@@ -117,15 +117,13 @@ def test_a_request_that_was_executed_fails(driver: BrokerDriver, faults: Faults)
     assert (fault.times, str(fault)) == (1, "fails with REQUEST_TIMED_OUT when it is done")
 
 
-def test_a_request_without_answer_that_was_executed_is_told_by_its_connection(
-    driver: BrokerDriver, faults: Faults
-) -> None:
+def test_a_request_without_response_that_was_executed_ends_its_connection(driver: BrokerDriver, faults: Faults) -> None:
     faults.fail_next("Produce", "REQUEST_TIMED_OUT", executed=True)
     assert driver.ask(produce(("flights", 0), acks=0), 12) is HANG_UP
     assert stored(driver, "flights") == 1
 
 
-def test_an_answer_that_comes_later_has_the_error_too(driver: BrokerDriver, faults: Faults) -> None:
+def test_a_response_that_comes_later_has_the_error_too(driver: BrokerDriver, faults: Faults) -> None:
     partition = driver.state.topics.partition("trains", 0)
     assert partition is not None
     partition.replica_ends[2] = 0  # it lags: acks=all waits
@@ -177,12 +175,12 @@ def test_delays_add_up_and_other_faults_come_behind(driver: BrokerDriver, faults
     assert first.seen is not None
     assert first.seen.fault == "delayed by 0.2 s, delayed by 0.3 s, fails with NOT_ENOUGH_REPLICAS"
     second = driver.send(produce(("flights", 0)), 12)
-    assert stored(driver, "flights") == 1  # what was asked for is done at once
+    assert stored(driver, "flights") == 1  # the request is executed at once
     driver.pass_ms(200)
     assert told(driver.late[second]) == {("flights", 0): 0}
 
 
-def test_a_delayed_answer_has_an_error_once(driver: BrokerDriver, faults: Faults) -> None:
+def test_a_delayed_response_has_an_error_once(driver: BrokerDriver, faults: Faults) -> None:
     faults.delay("Produce", 0.1)
     faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", topic="flights")
     request = driver.send(produce(("flights", 0), ("trains", 0)), 12)
@@ -203,7 +201,7 @@ def test_held_requests_are_served_in_order_when_they_are_released(driver: Broker
     assert driver.late == {}
     faults.release(fault)
     driver.pass_ms(0)
-    assert stored(driver, "flights") == 3  # and nothing of who is gone
+    assert stored(driver, "flights") == 3  # and nothing of the closed connection
     assert driver.late == {}
     driver.pass_ms(100)  # each was delayed once
     assert list(driver.late) == requests
@@ -265,7 +263,7 @@ def test_session_errors_are_at_the_top(driver: BrokerDriver, faults: Faults) -> 
     assert (answer.error_code, answer.responses) == (70, [])
 
 
-def test_metadata_errors_are_a_topic_s_and_brokers_are_told(driver: BrokerDriver, faults: Faults) -> None:
+def test_metadata_errors_are_a_topic_s_and_brokers_are_listed(driver: BrokerDriver, faults: Faults) -> None:
     asked = protocol.MetadataRequest
     every = asked(topics=None)
     faults.fail_next("Metadata", "LEADER_NOT_AVAILABLE", topic="flights")
@@ -342,7 +340,7 @@ def test_brokers_leaders_and_coordinators_move(driver: BrokerDriver, faults: Fau
         (lambda f: f.stop_node(-1), "no broker -1"),
     ],
 )
-def test_mistakes_are_told(faults: Faults, call: Callable[[Faults], object], words: str) -> None:
+def test_mistakes_are_errors(faults: Faults, call: Callable[[Faults], object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         call(faults)
     assert faults.script == []

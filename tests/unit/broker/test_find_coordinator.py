@@ -49,14 +49,14 @@ def test_it_is_where_kafkas_hash_puts_it(driver: BrokerDriver) -> None:
     assert find(driver, "group-1").node_id == [1, 2, 3][293427299 % INTERNAL_PARTITIONS % 3]
 
 
-def test_it_is_told_as_the_listener_of_who_asks_sees_it(driver: BrokerDriver) -> None:
+def test_the_coordinator_has_the_address_of_the_client_s_listener(driver: BrokerDriver) -> None:
     driver.state.move_coordinator("g", 2)
     inside = driver.state.connect(1, "INSIDE")
     assert (find(driver, connection=inside).host, find(driver, connection=inside).port) == ("inside", 9102)
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_nobody_coordinates(driver: BrokerDriver, version: int) -> None:
+def test_no_broker_coordinates(driver: BrokerDriver, version: int) -> None:
     for node in (-1, 2):
         driver.state.move_coordinator("g", node)
         driver.state.nodes[2].is_up = False

@@ -1,4 +1,4 @@
-"""Quotas: who has which, how long one who is above it is throttled, and what is answered then."""
+"""Quotas: their owners, how long a client above its quota is throttled, and the response it gets."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_most_specific_quota_counts() -> None:
     assert not quotas.values
 
 
-def test_fetches_above_a_quota_are_answered_empty_and_count_once() -> None:
+def test_fetches_above_a_quota_get_an_empty_response_and_count_once() -> None:
     driver = BrokerDriver()
     state = driver.state
     partition = state.topics.create("t").partitions[0]

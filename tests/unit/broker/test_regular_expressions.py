@@ -96,7 +96,7 @@ def test_a_pattern_beyond_the_budget_is_named(caplog: pytest.LogCaptureFixture) 
 
 
 class FakeRe2:
-    """What google-re2 does, as far as a broker uses it."""
+    """The part of google-re2 that a broker uses."""
 
     class error(Exception):  # noqa: N801
         pass

@@ -1,4 +1,4 @@
-"""The log of requests: what is kept of each, and how much."""
+"""The log of requests: the fields of each, and how many are kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def metadata(*topics: str) -> protocol.MetadataRequest:
     return asked(topics=[asked.MetadataRequestTopic(name=topic) for topic in topics])
 
 
-def test_what_is_kept_of_a_request() -> None:
+def test_the_kept_fields_of_a_request() -> None:
     driver = BrokerDriver(ClusterState((1, 2)))
     driver.state.topics.create("flights")
     driver.pass_ms(1500)
@@ -81,5 +81,5 @@ def test_the_log_has_an_end() -> None:
     assert add(50) == [9]
     log.clear()
     assert add(60) == [10]
-    assert add(40) == [10, 11]  # what was forgotten takes no room
+    assert add(40) == [10, 11]  # forgotten requests take no room
     assert told == list(range(1, 12))

@@ -1,4 +1,4 @@
-"""The embedded broker's state answers the scenarios of `tests/scenarios` as real brokers did, word for word."""
+"""The embedded broker's state responds to the scenarios of `tests/scenarios` as real brokers did, word for word."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSIONS = (OLDEST_VERSION, PREVIOUS_VERSION, DEFAULT_VERSION)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_state_answers_as_kafka_does(version: str) -> None:
+def test_the_state_responds_as_kafka_does(version: str) -> None:
     real = recorded(version)
     said = {scenario.name: play(scenario, EmbeddedState(version)) for scenario in scenarios(version)}
     assert list(real) == list(said), "scenarios have changed: `python -m tests.scenarios.answers` asks real brokers"
@@ -26,14 +26,14 @@ def test_the_state_answers_as_kafka_does(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_random_requests_are_answered_the_same_each_time(version: str) -> None:
+def test_random_requests_get_the_same_responses_each_time(version: str) -> None:
     steps = draw(random.Random(7), 1, version)
     first, again = (play_steps(EmbeddedState(version), steps, 1) for _ in range(2))
     assert first == again
     assert len(first) >= len(steps)
 
 
-def test_a_scenario_that_answers_something_else_is_shown() -> None:
+def test_a_scenario_with_another_response_is_shown() -> None:
     real = {"a": ["1 -> 2", "3 -> 4"]}
     assert not judge("v", real, {"a": ["1 -> 2", "3 -> 4"]}, [])
     assert "3 -> 5" in judge("v", real, {"a": ["1 -> 2", "3 -> 5"]}, [])

@@ -1,4 +1,4 @@
-"""What the embedded broker answers to members of share groups: time, waiting, sessions, leaders, offsets, errors."""
+"""The embedded broker's responses to members of share groups: time, waiting, sessions, leaders, offsets, errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_member_has_its_partitions_with_its_second_heartbeat() -> None:
     assert group.beat("a", 3).assignment is None, "there is nothing new"
 
 
-def test_who_is_not_heard_of_is_out() -> None:
+def test_a_silent_member_is_out() -> None:
     group = SharingMembers()
     epoch = group.beat("a", 0).member_epoch
     group.pass_ms(SESSION_MS - 1)
@@ -47,7 +47,7 @@ def test_who_is_not_heard_of_is_out() -> None:
     assert group.beat("a", epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_leaves_makes_room() -> None:
+def test_a_member_that_leaves_makes_room() -> None:
     group = SharingMembers(2)
     for member_id in ("a", "b"):
         group.beat(member_id, 0)
@@ -104,7 +104,7 @@ def test_nothing_is_served_where_the_feature_is_off() -> None:
 # --- locks and waiting
 
 
-def test_a_lock_that_ends_gives_records_to_who_waits() -> None:
+def test_a_lock_that_ends_gives_records_to_a_waiting_member() -> None:
     group = SharingMembers()
     group.append(3)
     assert group.fetch("a", 0) == {0: [(0, 2, 1)]}
@@ -151,7 +151,7 @@ def test_locks_have_the_duration_of_the_time_when_they_begin() -> None:
     assert group.fetch("b", 1) == {0: [(0, 0, 2)]}
 
 
-def test_records_that_are_written_or_released_are_for_who_waits() -> None:
+def test_written_or_released_records_are_for_a_waiting_member() -> None:
     group = SharingMembers()
     waiting = group.wait("b", 0)
     group.append(2)
@@ -162,7 +162,7 @@ def test_records_that_are_written_or_released_are_for_who_waits() -> None:
     assert got(group.late.pop(waiting)) == {0: [(0, 0, 2)]}
 
 
-def test_what_a_request_releases_is_not_in_its_own_answer_unless_it_waits() -> None:
+def test_released_records_are_not_in_their_own_response_unless_it_waits() -> None:
     group = SharingMembers()
     group.append(2)
     group.fetch("a", 0)
@@ -180,7 +180,7 @@ def test_a_partition_in_which_nothing_has_moved_comes_first() -> None:
     assert group.fetch("b", 1, max_records=1) == {0: [(1, 1, 1)]}
 
 
-def test_who_waits_in_vain_is_answered_in_time() -> None:
+def test_a_wait_in_vain_gets_a_response_in_time() -> None:
     group = SharingMembers()
     waiting = group.wait("a", 0)
     group.pass_ms(60_000)
@@ -217,7 +217,7 @@ def test_a_session_ends_with_its_connection() -> None:
     assert group.ask(gone).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
-def test_nothing_is_acquired_for_who_is_gone() -> None:
+def test_nothing_is_acquired_for_a_closed_connection() -> None:
     group = SharingMembers()
     connection = group.state.connect(1)
     waiting = group.wait("a", 0, connection=connection)
@@ -234,7 +234,7 @@ def test_there_are_only_so_many_sessions() -> None:
     waiting = group.wait("b", 0)
     group.pass_ms(60_000)
     assert group.late[waiting].error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
-    assert group.fetch("a", 0) == {0: []}, "one that begins anew is not one more"
+    assert group.fetch("a", 0) == {0: []}, "one that starts over is not one more"
 
 
 def test_renewal_asks_for_no_records() -> None:
@@ -268,7 +268,7 @@ def test_another_leader_goes_on_where_the_group_was() -> None:
     moved = group.ask(group.fetch_request("a", 0), node=2)
     assert got(moved) == {0: [(2, 2, 2), (3, 3, 1)]}
     group.state.move_leader("t", 0, 1)
-    assert group.fetch("a", 4) == {0: [(2, 2, 2), (3, 3, 1)]}, "what the first leader knew counts no more"
+    assert group.fetch("a", 4) == {0: [(2, 2, 2), (3, 3, 1)]}, "the first leader's state counts no more"
 
 
 def test_a_log_that_begins_later_moves_the_group() -> None:
@@ -299,7 +299,7 @@ def test_a_group_begins_where_its_option_says(strategy: str, told: list[tuple[in
 # --- offsets
 
 
-def test_offsets_are_told_altered_and_deleted() -> None:
+def test_offsets_are_described_altered_and_deleted() -> None:
     group = SharingMembers()
     group.append(4)
     assert group.offsets() == [(-1, -1)]
@@ -321,7 +321,7 @@ def test_offsets_are_told_altered_and_deleted() -> None:
     assert [each.error_code for each in group.ask(delete).responses] == [0]
     assert group.offsets() == []
     answer = group.ask(group.fetch_request("b", 1))
-    assert codes(answer) == [ErrorCode.UNKNOWN_SERVER_ERROR], "as in Kafka, who reads it has to subscribe first"
+    assert codes(answer) == [ErrorCode.UNKNOWN_SERVER_ERROR], "as in Kafka, a reader has to subscribe first"
 
 
 def test_offsets_of_topics_that_there_are_not_make_no_group() -> None:
@@ -347,7 +347,7 @@ def test_offsets_of_no_partitions_of_a_topic_are_an_error() -> None:
     assert group.ask(request).groups[0].error_code == 0
 
 
-def test_a_group_of_a_name_that_was_deleted_begins_anew() -> None:
+def test_a_group_of_a_deleted_name_starts_over() -> None:
     group = SharingMembers()
     group.append(2)
     assert group.fetch("a", 0) == {0: [(0, 1, 1)]}
@@ -358,7 +358,7 @@ def test_a_group_of_a_name_that_was_deleted_begins_anew() -> None:
     assert group.fetch("a", 3) == {0: [(0, 1, 1)]}
 
 
-def test_who_waits_is_told_that_the_topic_is_gone() -> None:
+def test_a_waiting_member_gets_the_error_of_a_deleted_topic() -> None:
     group = SharingMembers()
     waiting = group.wait("a", 0)
     group.state.topics.delete(group.topic)
@@ -369,7 +369,7 @@ def test_who_waits_is_told_that_the_topic_is_gone() -> None:
 # --- access
 
 
-def test_acls_say_who_reads() -> None:
+def test_acls_permit_reading() -> None:
     group = SharingMembers()
     group.append(1)
     authorizer: Authorizer = group.state.part(Authorizer)

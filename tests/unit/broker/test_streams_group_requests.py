@@ -125,7 +125,7 @@ def test_a_static_member_comes_back_to_its_tasks() -> None:
 
 
 def test_a_member_regains_tasks_that_it_lost_to_its_instance_id() -> None:
-    """As in Kafka 4.4.0, where a refused heartbeat with the instance id takes the target of an unreconciled member."""
+    """As in Kafka 4.4.0, a refused heartbeat with the instance id takes the target of an unreconciled member."""
     driver = StreamsDriver()
     first, second = driver.member("a", instance="i1"), driver.member("b")
     first.enter()

@@ -1,4 +1,4 @@
-"""`kafwire broker`: what it is told, what it prints, and how it ends."""
+"""`kafwire broker`: its options, its output, and how it ends."""
 
 import os
 import re
@@ -47,7 +47,7 @@ def test_it_serves_and_makes_topics_and_ends_by_a_signal() -> None:
 
 
 def test_nodes_have_consecutive_ports() -> None:
-    # Where nobody is given ports: neither connections nor clusters of other tests.
+    # Outside of the range of ports for connections and of clusters of other tests.
     port = 10_000 + 4 * (os.getpid() % 1_000)
     with running("--port", f"{port}", "--nodes", "3") as (bootstrap, _):
         assert bootstrap == ",".join(f"127.0.0.1:{port + number}" for number in range(3))

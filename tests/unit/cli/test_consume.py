@@ -1,4 +1,4 @@
-"""`kafwire consume` against clients that only record what they are asked: what is read, printed and committed."""
+"""`kafwire consume` against clients that only record their calls: what it reads, prints and commits."""
 
 import datetime as dt
 import io
@@ -43,7 +43,7 @@ def batch_of(partition: int, start: int, stop: int, topic: str = "orders") -> Ba
 
 
 class World:
-    """What the fakes give and what they were asked."""
+    """The data of the fakes and the calls that they got."""
 
     def __init__(self) -> None:
         self.asked: dict[str, Any] = {}
@@ -139,7 +139,7 @@ class FakeScan:
 
 
 class FakeConsumer:
-    """It commits what is processed when it is closed: batches for which the next one was asked."""
+    """A consumer that commits processed records when it is closed: batches after which another was requested."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -217,7 +217,7 @@ def run(*arguments: str) -> Result:
 
 
 def forever(*polled: list[Batch], end: Callable[[], list[Batch]]) -> Iterator[list[Batch]]:
-    """What arrives: batches, nothing for a while ([]), and in the end what `end` raises."""
+    """The polls: batches, nothing for a while ([]), and in the end the error that `end` raises."""
     yield from polled
     yield end()
 
@@ -226,7 +226,7 @@ def interrupted() -> list[Batch]:
     raise KeyboardInterrupt
 
 
-# --- what is read ---------------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------------------------
 
 
 def at(ms: int) -> dt.datetime:
@@ -509,7 +509,7 @@ def test_an_error_does_not_repeat_a_secret(world: World, tmp_path: Path, setting
         assert "hunter2" not in result.stderr + result.stdout
 
 
-# --- what is printed ------------------------------------------------------------------------------------------------
+# --- printing -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -562,7 +562,7 @@ def test_count_ends_a_read_without_end(world: World) -> None:
 
 
 class Calls(io.RawIOBase):
-    """Standard output that counts writes, and breaks when told to."""
+    """Standard output that counts writes, and breaks after a number of them."""
 
     def __init__(self, breaks_after: int = 1 << 60) -> None:
         self.calls: list[bytes] = []
@@ -611,7 +611,7 @@ def test_a_reader_that_goes_away_while_nothing_arrives(
         assert os.read(reading, 100) == b"v5\nv6\n"
         os.close(reading)
         yield []
-        pytest.fail("nobody noticed")
+        pytest.fail("the closed pipe went unnoticed")
 
     world.polled = quiet()
     with os.fdopen(writing, "w") as pipe, monkeypatch.context() as patch:
@@ -631,10 +631,10 @@ def test_an_error_comes_after_the_records_before_it(world: World, monkeypatch: p
     assert (result.exit_code, result.stdout, result.stderr) == (1, "v0\nv1\n", "kafwire: orders-0: something\n")
 
 
-# --- what is committed ----------------------------------------------------------------------------------------------
+# --- committing -----------------------------------------------------------------------------------------------------
 
 
-def test_a_group_commits_what_is_written(world: World) -> None:
+def test_a_group_commits_written_records(world: World) -> None:
     world.polled = forever([batch_of(0, 5, 8), batch_of(1, 5, 9)], [batch_of(0, 8, 9)], end=interrupted)
     result = run("orders", "-G", "g")
     assert (result.exit_code, result.stdout.count("\n")) == (130, 8)
@@ -642,7 +642,7 @@ def test_a_group_commits_what_is_written(world: World) -> None:
     assert world.closed == ["consumer", "client"]
 
 
-def test_sigterm_commits_what_is_written(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sigterm_commits_written_records(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def terminated() -> list[Batch]:
         signal.raise_signal(signal.SIGTERM)
         pytest.fail("it goes on")
@@ -725,7 +725,7 @@ def test_topics_by_a_pattern(world: World) -> None:
     assert run("-G", "g", "--pattern", "o.*", "-e").stdout.count("\n") == 3 * (HIGH - LOW) - 1
 
 
-def test_what_others_have_taken_over_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_of_another_member_is_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def commit(_: FakeConsumer, positions: Mapping[TopicPartition, int]) -> None:
         assert positions == {ORDERS[0]: 7}
         raise CommitFailedError("orders-0 belongs to another member", partitions=(("orders", 0),))
@@ -786,10 +786,10 @@ def test_a_partition_that_is_revoked_at_its_end_is_no_error(world: World, monkey
 
 def test_a_member_whose_ends_cannot_be_found_leaves(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def committed(*_: Any) -> None:
-        raise KafkaError("no answer")
+        raise KafkaError("no response")
 
     monkeypatch.setattr(FakeGroups, "committed", committed)
-    assert run("orders", "-G", "g", "-e").stderr == "kafwire: no answer\n"
+    assert run("orders", "-G", "g", "-e").stderr == "kafwire: no response\n"
     assert world.closed == ["consumer", "client"]
 
 

@@ -83,7 +83,7 @@ def test_a_closed_reader_ends_a_search_without_a_match(kafka: EmbeddedKafka) -> 
 
 @pytest.fixture
 def offsets(kafka: EmbeddedKafka) -> EmbeddedKafka:
-    """With records of a coordinator, in a topic of that name."""
+    """A broker with records of a coordinator, in a topic of that name."""
     with kafwire.Client(kafka.bootstrap) as client:
         if OFFSETS not in {topic.name for topic in client.metadata().topics}:
             client.create_topic(OFFSETS, partitions=1)

@@ -1,4 +1,4 @@
-"""`kafwire decode`: what other clients made decodes; every form of input and output; what is wrong is said."""
+"""`kafwire decode`: bytes of other clients decode; every form of input and output; faults are reported."""
 
 import base64
 import gzip
@@ -292,7 +292,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 
 
 def test_an_api_versions_refusal_in_no_version_is_fine_everywhere(tmp_path: Path) -> None:
-    """As some brokers send it: the code is shown, the rest as hex."""
+    """Some brokers send such a refusal: its code is shown, the rest as hex."""
     body = "00230100120000000200000000"
     answer = bytes.fromhex("00000007" + body)
     api = ["--response", "--api", "18", "--version", "3"]
@@ -390,7 +390,7 @@ def test_acks_0_and_what_follows(tmp_path: Path) -> None:
     assert [value["type"] for value in broken.values[:3]] == ["request", "request", "response"]
 
 
-def test_tokens_and_unanswered_requests(tmp_path: Path) -> None:
+def test_tokens_and_requests_without_a_response(tmp_path: Path) -> None:
     handshake: Any = MESSAGES["SaslHandshakeRequest"]
     question = encode_request(handshake(mechanism="PLAIN"), 0, 1, "me")
     reply = b"\0\0\0\1" + handshake.response().encode(0)

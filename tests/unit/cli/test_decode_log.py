@@ -199,7 +199,7 @@ def test_the_end_of_a_file_that_is_being_written(tmp_path: Path) -> None:
     assert run(file) == (0, [], "")
 
 
-def test_what_is_no_log(tmp_path: Path) -> None:
+def test_a_file_that_is_no_log(tmp_path: Path) -> None:
     file = tmp_path / "x.log"
     file.write_bytes(b"2026-11-21 12:00:00 INFO starting\n" * 10)
     code, batches, errors = run(file)

@@ -30,7 +30,7 @@ def server(talk: Callable[[socket.socket], object]) -> Iterator[int]:
     """A port where each connection is handed to `talk`."""
 
     def answer(connection: socket.socket) -> None:
-        if connection.recv(1000):  # a connection that only looks whether somebody is there says nothing
+        if connection.recv(1000):  # a connection that only checks the port says nothing
             talk(connection)
 
     with SocketServer(answer) as listening:
@@ -65,7 +65,7 @@ def test_a_name_server_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no response within 0.2 s" in found.seen
 
 
-def test_nobody_listens() -> None:
+def test_no_server_listens() -> None:
     host, _, port = closed_port().rpartition(":")
     found = last(examine(host, int(port), 10.0))
     assert found.step == "connection"
@@ -80,14 +80,14 @@ def test_nobody_listens() -> None:
         (b"", "the peer closed the connection"),
     ],
 )
-def test_somebody_else_listens(said: bytes, words: str) -> None:
+def test_another_kind_of_server_listens(said: bytes, words: str) -> None:
     with server(lambda connection: connection.sendall(said)) as port:
         found = last(examine("127.0.0.1", port, 1.0))
     assert found.step == "protocol"
     assert words in found.seen
 
 
-def test_somebody_listens_and_says_nothing() -> None:
+def test_a_server_listens_and_says_nothing() -> None:
     with black_hole() as address:
         found = last(examine("127.0.0.1", int(address.rpartition(":")[2]), 0.5))
     assert found.step == "protocol"
@@ -106,7 +106,7 @@ def test_a_broker_that_may_only_be_read(monkeypatch: pytest.MonkeyPatch) -> None
     assert "kafka-acls.sh --add --operation Create --topic kafwire-doctor- --resource-pattern" in found.change
 
 
-def test_who_stops_looking_leaves_no_topic_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_examination_that_stops_early_leaves_no_topic_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """`kafwire doctor | head -6`, or Ctrl-C between two steps."""
     made: list[str] = []
     monkeypatch.setattr(Client, "create_topic", lambda _, name, **__: made.append(name))
@@ -148,7 +148,7 @@ def test_advertised_addresses_are_tried_one_by_one() -> None:
         assert "advertised.listeners" in finding.change
 
 
-def test_what_is_lacking_is_named_with_what_is_needed() -> None:
+def test_lacking_apis_are_named_with_the_needed_versions() -> None:
     offered = {key: (0, 99) for apis in NEEDED.values() for key, _ in apis.values()}
     assert lacking(offered) == []
     assert judge_versions(offered).ok
@@ -159,18 +159,18 @@ def test_what_is_lacking_is_named_with_what_is_needed() -> None:
     assert "transactions needs EndTxn" in found.seen
 
 
-def test_a_release_is_told_by_its_features() -> None:
+def test_a_release_is_recognised_by_its_features() -> None:
     assert release({1: (0, 1)}, {"metadata.version": 21}) == "Kafka 3.9 (1 APIs)"
     assert "newer than 4" in release({}, {"metadata.version": 99})
     assert "does not report" in release({}, {})
 
 
-def test_what_is_printed() -> None:
+def test_the_printed_lines() -> None:
     assert list(lines(Finding("name", True, "x is y"))) == ["ok     name        x is y"]
     assert list(lines(Finding("name", False, "x", "do z"))) == ["WRONG  name        x", "                   -> do z"]
 
 
-def test_the_exit_code_tells() -> None:
+def test_the_exit_code_of_a_failed_step() -> None:
     result = CliRunner().invoke(main, ["doctor", closed_port(), "-J"])
     assert result.exit_code == 1
     assert [json.loads(line)["ok"] for line in result.stdout.splitlines()] == [True, False]
@@ -207,7 +207,7 @@ def did(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return FakeClient.did
 
 
-def test_topics_are_created_as_told(did: list[Any]) -> None:
+def test_topics_are_created_with_the_given_options(did: list[Any]) -> None:
     run = CliRunner().invoke
     arguments = ["--partitions", "2", "--replication-factor", "3", "--config", "a.b=c=d", "--config", "e="]
     result = run(main, ["topics", "create", "t", "-b", "x", *arguments])

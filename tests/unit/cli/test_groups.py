@@ -1,4 +1,4 @@
-"""`kafwire groups` on an embedded broker: lists, members, lag, offsets that are set, and what is refused."""
+"""`kafwire groups` on an embedded broker: lists, members, lag, offsets that are set, and refused calls."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_members_and_what_they_read(kafka: EmbeddedKafka) -> None:
         (row, *_) = [json.loads(line) for line in run(kafka, "lag", "g", "-J").stdout.splitlines()]
         assert (row["memberIds"], row["committed"]) == (["one"], None)
         rows = lines(run(kafka, "lag", "g"))
-        # Nothing is committed: how far behind it is nobody can tell.
+        # Nothing is committed: the lag is unknown.
         assert rows[1] == ["g", "orders", "0", "15", "one"]
         assert rows[-1] == ["3", "partition(s)", "without", "a", "committed", "offset"]
 
@@ -217,7 +217,7 @@ def test_a_group_with_members_is_left_alone(kafka: EmbeddedKafka) -> None:
 
 def test_groups_are_deleted(kafka: EmbeddedKafka) -> None:
     commit(kafka, "g", {T0: 5})
-    assert run(kafka, "delete", "g").exit_code == 2  # nobody can be asked
+    assert run(kafka, "delete", "g").exit_code == 2  # there is no terminal to ask for confirmation
     result = run(kafka, "delete", "g", "gone", "-y")
     assert (result.exit_code, result.stdout) == (1, "deleted g\n")
     assert "GROUP_ID_NOT_FOUND" in result.stderr

@@ -200,7 +200,7 @@ def test_an_open_transaction_of_a_stream_hides_no_receipt(kafka: EmbeddedKafka) 
     assert found[0].stdout == "sent no letters\n", found[0].stderr
 
 
-def test_other_records_are_told_and_left(kafka: EmbeddedKafka) -> None:
+def test_other_records_are_reported_and_left(kafka: EmbeddedKafka) -> None:
     with kafwire.Producer(kafka.bootstrap) as producer:
         producer.send("dead", b"hello")
     result = run(kafka, "send", "--limit", "1")

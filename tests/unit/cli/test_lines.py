@@ -19,7 +19,7 @@ from tests.support import seeds
 
 
 class Dribble(io.BytesIO):
-    """Gives what it holds in portions of the sizes it is told."""
+    """A stream that gives its data in portions of the given sizes."""
 
     def __init__(self, data: bytes, portions: Iterator[int]) -> None:
         super().__init__(data)
@@ -31,7 +31,7 @@ class Dribble(io.BytesIO):
 
 
 def lines_of(data: bytes, delimiter: bytes, limit: int, portions: Iterator[int]) -> dict[int, bytes | None]:
-    """By number; None is one that was too long."""
+    """The lines by number; None for a line that is too long."""
     found: dict[int, bytes | None] = {}
     for piece in pieces(Dribble(data, portions), delimiter, limit):
         if isinstance(piece, TooLong):

@@ -150,7 +150,7 @@ def test_the_driver_the_options_and_the_cluster_are_checked(kafka: EmbeddedKafka
     assert result.exit_code == 0
 
 
-def test_what_is_wrong_is_said_with_what_to_do(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_each_fault_is_reported_with_its_remedy(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     write_start(tmp_path, 0, '{"a":{"0":5}}')
     result = run(kafka, "-J", "--option", "subscribe=none", "--option", "subcribe=a", "--checkpoint", str(tmp_path))
     wrong = {step: each for step, each in found(result).items() if each["state"] == "WRONG"}

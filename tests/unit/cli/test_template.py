@@ -1,4 +1,4 @@
-"""Formats, delimiters and -o of `kafwire consume`: from what is typed to what is meant."""
+"""Formats, delimiters and -o of `kafwire consume`: from the typed text to its meaning."""
 
 import click
 import pytest

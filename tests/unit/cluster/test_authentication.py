@@ -54,7 +54,7 @@ def metadata() -> protocol.MetadataRequest:
 
 
 def accept(world: World, lifetime_ms: int = 0) -> list[bytes]:
-    """Have brokers accept everybody; what was said to them."""
+    """Let brokers accept each client; return the messages that they get."""
     said: list[bytes] = []
 
     def authenticate(call: Call) -> Any:
@@ -67,7 +67,7 @@ def accept(world: World, lifetime_ms: int = 0) -> list[bytes]:
 
 
 def refuse(
-    world: World, code: int = ErrorCode.SASL_AUTHENTICATION_FAILED, message: str | None = "who are you?"
+    world: World, code: int = ErrorCode.SASL_AUTHENTICATION_FAILED, message: str | None = "not this user?"
 ) -> None:
     accept(world)
     world.on("SaslAuthenticate", lambda _: protocol.SaslAuthenticateResponse(error_code=code, error_message=message))
@@ -91,7 +91,7 @@ def test_what_the_broker_said_of_a_refusal_surfaces_and_is_not_tried_again() -> 
     with World() as world:
         refuse(world)
         connection = make_connection(world)
-        with pytest.raises(AuthenticationError, match=r"broker 1 at .* refused 'alice' by PLAIN: who are you\?"):
+        with pytest.raises(AuthenticationError, match=r"broker 1 at .* refused 'alice' by PLAIN: not this user\?"):
             world.run(connection.open())
         assert order(world) == ["ApiVersions", "SaslHandshake", "SaslAuthenticate"]
         assert all(each.closed for each in world.connections)
@@ -227,8 +227,8 @@ def test_an_error_that_may_pass_is_one_of_the_connection() -> None:
             world.run(make_connection(world).open())
 
 
-def test_a_connection_that_is_closed_while_the_last_answer_is_looked_at_is_not_ready() -> None:
-    """Of no use, it was taken for ready, so nobody connected again; its session was to be renewed, too."""
+def test_a_connection_that_is_closed_while_the_last_response_is_handled_is_not_ready() -> None:
+    """The connection was taken for ready, so no call connected again; its session was to be renewed, too."""
 
     def accept_and_close(_: Call) -> Any:
         receiver = world.connections[-1].receiver
@@ -378,7 +378,7 @@ def test_a_token_provider_that_hangs() -> None:
 
 
 def test_no_thread_for_a_step() -> None:
-    """Or as many as the system allows are there."""
+    """The system's limit of threads may be reached."""
     with World() as world:
         accept(world)
         login: Any = Kerberos(world)
@@ -400,7 +400,7 @@ def test_a_broker_that_hangs_up_in_the_middle_of_it(api: str) -> None:
             world.run(make_connection(world).open())
 
 
-def test_an_answer_that_cannot_be_read() -> None:
+def test_a_response_that_cannot_be_read() -> None:
     with World() as world:
         accept(world)
         world.on("SaslAuthenticate", lambda _: b"\xff" * 9)
@@ -408,7 +408,7 @@ def test_an_answer_that_cannot_be_read() -> None:
             world.run(make_connection(world).open())
 
 
-def test_large_frames_are_allowed_to_who_was_accepted_only() -> None:
+def test_large_frames_are_allowed_after_authentication_only() -> None:
     with World() as world:
         limits: list[int] = []
         accept(world)
@@ -469,7 +469,7 @@ def test_an_idle_connection_is_renewed_too_and_a_closed_one_is_not(caplog: pytes
     assert not caplog.messages, "no task failed"
 
 
-def test_who_is_refused_later_hears_of_it_with_the_next_call(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_later_refusal_is_raised_by_the_next_call(caplog: pytest.LogCaptureFixture) -> None:
     with World() as world:
         accept(world, LIFETIME_MS)
         connection = make_connection(world)
@@ -479,7 +479,7 @@ def test_who_is_refused_later_hears_of_it_with_the_next_call(caplog: pytest.LogC
             world.pass_time(96.0)
         assert any("failed: broker 1 at" in message for message in caplog.messages)
         assert not connection.is_ready
-        with pytest.raises(AuthenticationError, match=r"who are you\?"):
+        with pytest.raises(AuthenticationError, match=r"not this user\?"):
             world.run(connection.call(metadata()))
 
 
@@ -499,7 +499,7 @@ def test_a_short_session_is_not_renewed_within_a_second() -> None:
 def test_an_expired_delegation_token_is_accepted_by_the_broker_and_not_by_us(
     version: int, lifetime_ms: int, has_expired: bool
 ) -> None:
-    """The connection would be closed at its first request, without a word. Version 0 does not tell lifetimes."""
+    """The connection would be closed at its first request, without a word. Version 0 has no lifetimes."""
     exchange: Any = SimpleNamespace(mechanism="SCRAM-SHA-256", blocks=lambda _: False, respond=lambda _: None)
     login: Any = SimpleNamespace(identity="'id'", mechanism="SCRAM-SHA-256", is_by_delegation_token=True)
     login.accepted = lambda _: None
@@ -533,7 +533,7 @@ def test_an_expired_delegation_token_is_accepted_by_the_broker_and_not_by_us(
 
 @pytest.mark.parametrize("behaviour", [HANGUP, NEVER])
 def test_a_broker_that_drops_a_connection_which_authenticates_again(behaviour: Any) -> None:
-    """What was held fails as by any lost connection; the next call connects anew."""
+    """Pending requests fail as by any lost connection; the next call opens another one."""
 
     async def ask(connection: BrokerConnection) -> Any:
         return await connection.call(metadata())
@@ -552,7 +552,7 @@ def test_a_broker_that_drops_a_connection_which_authenticates_again(behaviour: A
         world.on("SaslAuthenticate", lambda _: behaviour)
         outcomes = world.run(in_the_middle(connection))
         assert [type(outcome) for outcome in outcomes] == [KafkaConnectionError] * 3, outcomes
-        assert order(world).count("Metadata") == 1, "nothing was sent to who had not accepted this client"
+        assert order(world).count("Metadata") == 1, "nothing was sent to a broker that had not accepted this client"
         accept(world, LIFETIME_MS)
         world.run(connection.call(metadata()))
         assert len(world.connections) == 2

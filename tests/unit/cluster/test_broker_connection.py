@@ -61,16 +61,16 @@ def test_concurrent_calls_open_one_connection() -> None:
         assert greetings(world) == [5]
 
 
-def test_a_connection_that_is_closed_with_the_last_answer_of_its_greeting_is_not_ready() -> None:
-    """The I/O thread tells of both in one turn: of the end before whoever waits for the answer goes on."""
+def test_a_connection_that_is_closed_with_the_last_response_of_its_greeting_is_not_ready() -> None:
+    """The I/O thread reports both in one turn: the end before the task that waits for the response goes on."""
 
-    def answer_and_close(_: Call) -> None:
+    def respond_and_close(_: Call) -> None:
         if len(world.connections) == 1:
             receiver = world.connections[0].receiver
             world.loop.call_soon(receiver.on_closed, errno.ECONNRESET, "reset by the broker")
 
     with World() as world:
-        world.on("ApiVersions", answer_and_close)
+        world.on("ApiVersions", respond_and_close)
         connection = make_connection(world)
         with pytest.raises(KafkaConnectionError, match="reset by the broker"):
             world.run(connection.open())
@@ -118,7 +118,7 @@ def test_a_refusal_that_cannot_be_read_falls_back_to_version_0() -> None:
 def test_a_server_that_closes_on_a_newer_greeting_is_asked_in_version_0(
     has: int, tried: list[int], later: list[int]
 ) -> None:
-    """As Azure Event Hubs does; every connection to that address begins with what it has from then on."""
+    """Azure Event Hubs does so; every connection to that address begins with what it has from then on."""
     with World() as world:
         world.nodes[1].versions["ApiVersions"] = (0, has)
         world.on("ApiVersions", lambda call: HANGUP if call.version > has else None)
@@ -185,7 +185,7 @@ def test_a_throttled_connection_waits_before_it_sends_again() -> None:
         assert second.at_ms - first.at_ms >= 2_000
 
 
-def test_a_throttle_that_the_greeting_tells_is_waited_for() -> None:
+def test_a_throttle_in_the_greeting_is_waited_for() -> None:
     with World() as world:
         connection = make_connection(world)
         greeting = world._on_ApiVersions
@@ -202,8 +202,8 @@ def test_a_throttle_that_the_greeting_tells_is_waited_for() -> None:
         assert connection.stats()["throttle_ms"] == 700
 
 
-def test_a_throttle_in_an_answer_that_nobody_waits_for_any_more_is_waited_for() -> None:
-    """As of a broker that was asked beside another one, which was quicker."""
+def test_a_throttle_in_the_response_to_an_abandoned_call_is_waited_for() -> None:
+    """A call is abandoned if the request went to two brokers, and the other was quicker."""
 
     async def late(call: Call) -> Any:
         await asyncio.sleep(1.0)
@@ -245,10 +245,10 @@ def test_after_a_throttle_on_another_connection_the_greeting_still_comes_first()
         ]
 
 
-def test_a_request_not_answered_in_time_takes_all_that_follow_with_it() -> None:
+def test_a_request_without_a_response_in_time_takes_all_that_follow_with_it() -> None:
     async def three(connection: BrokerConnection) -> Any:
         await connection.open()
-        # The second and third have time left, but answers come in order: nothing comes any more.
+        # The second and third have time left, but responses come in order: nothing comes any more.
         calls = [connection._exchange(metadata(), 13, timeout) for timeout in (500, 10_000, 20_000)]
         return await asyncio.gather(*calls, return_exceptions=True)
 
@@ -270,7 +270,7 @@ def test_a_request_not_answered_in_time_takes_all_that_follow_with_it() -> None:
         assert len(world.connections) == 2
 
 
-def test_a_cancelled_call_keeps_its_slot_so_that_answers_go_to_their_own_requests() -> None:
+def test_a_cancelled_call_keeps_its_slot_so_that_responses_go_to_their_own_requests() -> None:
     async def cancel_first(connection: BrokerConnection) -> tuple[int, Any]:
         await connection.open()
         first = asyncio.ensure_future(connection.call(metadata()))
@@ -318,7 +318,7 @@ def test_the_next_connection_speaks_the_versions_of_its_own_greeting() -> None:
         assert [call.version for call in world.made("Metadata")] == [9, 12]
 
 
-def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
+def test_a_response_that_cannot_be_read_ends_the_connection() -> None:
     async def two(connection: BrokerConnection) -> Any:
         await connection.open()
         return await asyncio.gather(connection.call(metadata()), connection.call(metadata()), return_exceptions=True)
@@ -369,7 +369,7 @@ def test_reconnecting_waits_longer_after_each_failure_up_to_a_limit(monkeypatch:
         assert times[1] - times[0] < 70, "a success must end the backoff"
 
 
-def test_who_opens_in_the_turn_in_which_another_failed_makes_another_attempt() -> None:
+def test_an_open_in_the_turn_in_which_another_failed_makes_another_attempt() -> None:
     async def open_again(connection: BrokerConnection) -> None:
         first = asyncio.ensure_future(connection.open())
         await asyncio.sleep(0)  # it begins
@@ -388,7 +388,7 @@ def test_who_opens_in_the_turn_in_which_another_failed_makes_another_attempt() -
         assert connection.failures == 3
 
 
-def test_a_server_that_never_answers_is_given_up_in_time() -> None:
+def test_a_server_that_never_responds_is_given_up_in_time() -> None:
     with World() as world:
         world.nodes[1].silent = True
         connection = make_connection(world, socket_connection_setup_timeout_ms=3_000)
@@ -399,7 +399,7 @@ def test_a_server_that_never_answers_is_given_up_in_time() -> None:
         assert world.connections[0].closed
 
 
-def test_a_greeting_that_is_never_answered_is_given_up_in_time() -> None:
+def test_a_greeting_without_a_response_is_given_up_in_time() -> None:
     with World() as world:
         world.on("ApiVersions", lambda _: NEVER)
         connection = make_connection(world, socket_connection_setup_timeout_ms=3_000)
@@ -411,7 +411,7 @@ def test_a_greeting_that_is_never_answered_is_given_up_in_time() -> None:
 
 @pytest.fixture
 def addresses() -> list[str]:
-    """What `kafka.example` resolves to."""
+    """The addresses of `kafka.example`."""
     return []
 
 
@@ -447,7 +447,7 @@ def test_addresses_that_failed_are_the_last_to_be_tried_again(addresses: list[st
 
 
 @pytest.mark.parametrize("owed", [True, False])
-def test_the_next_address_is_tried_after_one_that_broke_off_with_an_answer_owed(
+def test_the_next_address_is_tried_after_one_that_broke_off_with_a_response_owed(
     addresses: list[str], *, owed: bool
 ) -> None:
     """One that closes an idle connection, as brokers do after connections.max.idle.ms, is not to blame."""
@@ -503,7 +503,7 @@ def test_an_unknown_host_is_named() -> None:
 
 @pytest.mark.parametrize("host", ["foo..bar", "x" * 64 + ".example"])
 def test_a_host_name_that_cannot_be_one_is_named(host: str) -> None:
-    """As a broker may advertise."""
+    """A broker may advertise such a name."""
     with World() as world, pytest.raises(KafkaConnectionError, match=f"cannot resolve '{host}'"):
         world.run(make_connection(world, host=host).open())
 
@@ -518,7 +518,7 @@ def test_a_name_server_that_hangs_is_given_up_in_time() -> None:
         assert world.engine.now_ms() - started == pytest.approx(3_000)
 
 
-def test_closing_fails_what_is_pending_and_what_comes_later() -> None:
+def test_closing_fails_pending_and_later_calls() -> None:
     async def close_meanwhile(connection: BrokerConnection) -> Any:
         await connection.open()
         calls = [asyncio.ensure_future(connection.call(metadata())) for _ in range(2)]
@@ -545,7 +545,7 @@ def test_closing_while_it_opens_is_an_error_of_the_connection_not_a_cancellation
             world.run(close_meanwhile(make_connection(world)))
 
 
-def test_what_an_old_connection_still_reports_reaches_nobody() -> None:
+def test_late_reports_of_an_old_connection_are_ignored() -> None:
     async def scenario(world: World, connection: BrokerConnection) -> None:
         await connection.open()
         old = world.connections[0].receiver
@@ -564,7 +564,7 @@ def test_what_an_old_connection_still_reports_reaches_nobody() -> None:
         world.run(scenario(world, make_connection(world)))
 
 
-def test_a_request_without_an_answer_is_done_once_it_is_sent() -> None:
+def test_a_request_without_a_response_is_done_once_it_is_sent() -> None:
     outcomes: list[tuple[object, KafkaError | None]] = []
 
     async def scenario(connection: BrokerConnection) -> None:
@@ -590,7 +590,7 @@ def test_sending_without_a_connection_is_an_error() -> None:
         make_connection(world).send(1, [b""], lambda _frame, _error: None)
 
 
-def test_counters_tell_what_went_over_the_wire() -> None:
+def test_counters_of_requests_on_the_wire() -> None:
     with World() as world:
         connection = make_connection(world)
         assert connection.stats()["requests"] == 0
@@ -628,7 +628,7 @@ def test_what_went_past_the_engine_is_counted_too() -> None:
         assert told["latency_ms_sum"] == 27.0
 
 
-def test_latencies_run_from_the_request_to_its_answer() -> None:
+def test_latencies_run_from_the_request_to_its_response() -> None:
     waits = itertools.cycle([0.2, 0.05])
 
     async def slow(_: Call) -> None:
@@ -648,7 +648,7 @@ def test_latencies_run_from_the_request_to_its_answer() -> None:
         assert connection.latency_ms_max == pytest.approx(200 + LATENCY_S * 1000)
 
 
-def test_a_lost_request_is_counted_and_its_answer_is_not() -> None:
+def test_a_lost_request_is_counted_and_its_response_is_not() -> None:
     with World() as world:
         world.on("Metadata", lambda _: HANGUP)
         connection = make_connection(world)
@@ -658,7 +658,7 @@ def test_a_lost_request_is_counted_and_its_answer_is_not() -> None:
         assert (stats["requests"], stats["responses"], stats["in_flight"]) == (2, 1, 0)
 
 
-def test_a_broker_is_told_which_software_calls() -> None:
+def test_a_broker_gets_the_name_of_the_client_software() -> None:
     with World() as world:
         world.run(make_connection(world).open())
         greeting = world.made("ApiVersions")[0].message
@@ -674,7 +674,7 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
 
 
 class Told:
-    """What three requests on one connection were told, in order."""
+    """The outcomes of three requests on one connection, in order."""
 
     def __init__(self, world: World, connection: BrokerConnection) -> None:
         self.heard: list[tuple[int, str]] = []
@@ -701,7 +701,7 @@ ENDS: dict[str, Callable[[BrokerConnection, int], None]] = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_whoever_ends_a_connection_is_not_called_back_from_within(how: str) -> None:
+def test_the_end_of_a_connection_calls_no_callback_from_within(how: str) -> None:
     """The caller may be in the middle of what a callback changes: it is called by the engine's next turn, in order."""
 
     async def end() -> None:
@@ -722,7 +722,7 @@ def test_whoever_ends_a_connection_is_not_called_back_from_within(how: str) -> N
         assert len(told.heard) == 3
 
 
-def test_answers_that_came_before_the_end_are_told_before_what_was_lost() -> None:
+def test_responses_that_came_before_the_end_are_reported_before_lost_requests() -> None:
     with World() as world:
         world.on("Metadata", lambda _: HANGUP if len(world.made("Metadata")) == 2 else None)
         told = Told(world, make_connection(world))
@@ -731,7 +731,7 @@ def test_answers_that_came_before_the_end_are_told_before_what_was_lost() -> Non
         assert told.heard == list(zip(told.numbers, ["answer", lost, lost], strict=True))
 
 
-def test_a_callback_that_raises_leaves_no_other_unanswered(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_callback_that_raises_leaves_no_other_request_open(caplog: pytest.LogCaptureFixture) -> None:
     with World() as world:
         world.on("Metadata", lambda _: NEVER)
         connection = make_connection(world)
@@ -751,7 +751,7 @@ def test_a_callback_that_raises_leaves_no_other_unanswered(caplog: pytest.LogCap
         assert record.exc_info[0] is LookupError
 
 
-def test_a_request_that_could_not_be_sent_is_not_answered_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_could_not_be_sent_gets_no_outcome_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_memory(*_: object, **__: object) -> None:
         raise MemoryError
 

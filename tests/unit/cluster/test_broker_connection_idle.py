@@ -60,7 +60,7 @@ def test_it_can_be_left_open(limit: int) -> None:
         assert open_ones(world) == 1
 
 
-def test_a_connection_that_owes_an_answer_is_not_idle() -> None:
+def test_a_connection_that_owes_a_response_is_not_idle() -> None:
     async def slow(call: Call) -> None:
         del call
         await asyncio.sleep(20)
@@ -99,7 +99,7 @@ def test_a_consumer_that_was_paused_for_long_reads_on() -> None:
             before = len(world.connections)
             write(world, "t")
             consuming.until(lambda: len(consuming.rows["t", 0]) == 2, limit_s=1)
-            assert len(world.connections) == before, "a fetch that is parked is owed an answer"
+            assert len(world.connections) == before, "a parked fetch is owed a response"
 
 
 def connected_to(port: int) -> socket.socket:

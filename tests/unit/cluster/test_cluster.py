@@ -144,7 +144,7 @@ def test_a_request_that_times_out_is_tried_again_while_there_is_time(node: int |
         assert answer.cluster_id == "simulated"
 
 
-def test_a_broker_that_hangs_is_given_up_in_time_and_the_cause_told() -> None:
+def test_a_broker_that_hangs_is_given_up_in_time_with_the_cause() -> None:
     with World() as world:
         world.on("Metadata", lambda _: NEVER)
         cluster = make_cluster(world, request_timeout_ms=1_000, default_api_timeout_ms=4_500)
@@ -189,7 +189,7 @@ def test_only_errors_that_may_pass_are_retried(*, retriable: bool, attempts: int
             assert next(tries) == attempts + 1
 
 
-def test_an_answer_that_cannot_be_read_is_not_asked_for_again() -> None:
+def test_a_response_that_cannot_be_read_is_not_requested_again() -> None:
     with World() as world:
         world.on("Metadata", lambda _: b"\0\xff")
         with pytest.raises(ProtocolError, match="MetadataResponse"):
@@ -197,7 +197,7 @@ def test_an_answer_that_cannot_be_read_is_not_asked_for_again() -> None:
         assert len(world.made("Metadata")) == 1
 
 
-def test_an_unknown_topic_is_believed_after_a_few_answers_over_three_seconds() -> None:
+def test_an_unknown_topic_is_believed_after_a_few_responses_over_three_seconds() -> None:
     with World() as world:
         began = world.engine.now_ms()
         with pytest.raises(BrokerError, match="topic 'nope' does not exist on 10.0.0.1:9092") as caught:
@@ -211,16 +211,16 @@ def test_an_unknown_topic_is_believed_after_a_few_answers_over_three_seconds() -
     ("at_ms", "believed"),
     [
         ([0], False),
-        ([0, 100, 300, 700], False),  # an answer each time, but nobody had the time to hear of a topic
+        ([0, 100, 300, 700], False),  # a response each time, but the brokers had no time to learn of a topic
         ([0, 1500, 2999, 2999], False),
-        ([0, 2000, 4000], False),  # time enough, but slow answers: they may all be older than the topic
+        ([0, 2000, 4000], False),  # time enough, but slow responses: they may all be older than the topic
         ([0, 2000, 4000, 6000], True),
         ([0, 100, 300, 700, 1500, 3000], True),
         ([5000, 6000, 7000, 7999], False),
         ([5000, 6000, 7000, 8000], True),
     ],
 )
-def test_answers_of_unknown_are_believed_when_they_are_many_and_took_their_time(
+def test_responses_of_unknown_are_believed_when_they_are_many_and_took_their_time(
     at_ms: list[float], believed: bool
 ) -> None:
     answers = UnknownAnswers()
@@ -277,7 +277,7 @@ def test_concurrent_refreshes_share_a_request_unless_they_ask_for_more() -> None
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_a_refresh_that_was_cancelled_is_not_what_the_next_one_hears_of(*, fails: bool) -> None:
+def test_a_refresh_that_was_cancelled_is_not_the_result_of_the_next_one(*, fails: bool) -> None:
     async def cancel_one(world: World, cluster: Cluster) -> None:
         await cluster.refresh(["t"])
         refresh = asyncio.ensure_future(cluster.refresh())
@@ -330,7 +330,7 @@ def test_a_partition_that_stays_without_a_leader_is_named() -> None:
 
 
 def test_a_broker_that_lags_does_not_move_leaders_back() -> None:
-    """The new leader's news came first; then a broker that has not heard yet tells the old."""
+    """The new leader's news came first; then a broker without them returns the old leader."""
     with World(brokers=2) as world:
         topic = world.create_topic("t")
         cluster = make_cluster(world)
@@ -381,7 +381,7 @@ def test_a_released_connection_is_closed_and_the_next_of_its_name_is_new() -> No
         world.run(release(make_cluster(world)))
 
 
-def test_changes_are_told_to_who_listens() -> None:
+def test_listeners_get_the_changed_topics() -> None:
     async def listen(world: World, cluster: Cluster) -> None:
         heard: list[set[str]] = []
         stop = cluster.on_change(heard.append)
@@ -415,7 +415,7 @@ def test_changes_are_told_to_who_listens() -> None:
         world.run(listen(world, make_cluster(world)))
 
 
-def test_a_listener_that_fails_keeps_the_news_from_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_listener_that_fails_keeps_the_news_from_no_other(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[set[str]] = []
 
     def fail(changed: set[str]) -> None:
@@ -466,7 +466,7 @@ def test_topics_that_are_kept_fresh_are_asked_for_again_and_again(*, by_forgetti
         world.run(keep(world, make_cluster(world, metadata_max_age_ms=1_000)))
 
 
-def test_keeping_fresh_counts_from_whoever_refreshed_last() -> None:
+def test_keeping_fresh_counts_from_the_last_refresh() -> None:
     async def keep(world: World, cluster: Cluster) -> None:
         cluster.keep_fresh(["a"])
         for _ in range(10):
@@ -556,7 +556,7 @@ def test_brokers_that_failed_are_the_last_to_be_asked() -> None:
         world.run(scenario(world, make_cluster(world)))
 
 
-def test_a_call_that_a_known_broker_answers_refreshes_nothing() -> None:
+def test_a_call_that_a_known_broker_serves_refreshes_nothing() -> None:
     async def scenario(world: World, cluster: Cluster) -> None:
         await cluster.refresh()
         await cluster.call(metadata())
@@ -577,7 +577,7 @@ def test_a_connection_is_named_by_its_broker(node: int, name: str) -> None:
         )
 
 
-def test_who_listens_no_more_is_told_nothing() -> None:
+def test_a_stopped_listener_is_not_called() -> None:
     with World(brokers=2) as world:
         world.create_topic("t")
         cluster = make_cluster(world, request_timeout_ms=5_000)

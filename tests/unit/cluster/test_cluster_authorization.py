@@ -1,4 +1,4 @@
-"""What the operator does not allow is told at once, by the broker's error, and works as soon as it is allowed."""
+"""A call that an ACL denies fails at once, with the broker's error, and works as soon as it is permitted."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_broker_without_producer_ids_is_named() -> None:
         assert "InitProducerId" in str(error)
 
 
-def test_a_refused_new_producer_id_fails_only_those_who_need_it() -> None:
+def test_a_refused_new_producer_id_fails_only_the_partitions_that_need_it() -> None:
     """A batch of one partition was given up, so that needs another epoch, and the last one has been used up."""
     with World() as world:
         world.create_topic("t", partitions=2)
@@ -140,7 +140,7 @@ def test_a_topic_that_must_not_be_described_fails_a_send() -> None:
             world.run(work.sender.ensure_metadata(["t"], 60_000))
         assert world.loop.time() - started < SOON_S
         world.run(work.cluster.refresh())
-        assert world.made("Metadata")[-1].message.topics == [], "nobody waits for it any more"
+        assert world.made("Metadata")[-1].message.topics == [], "no send waits for it any more"
         world.off("Metadata")
         world.run(work.sender.ensure_metadata(["t"], 60_000))
         delivery = work.send("t", b"x")
@@ -191,7 +191,7 @@ def test_a_topic_that_must_not_be_described_fails_a_scan() -> None:
 
 
 @pytest.mark.parametrize("api", ["FindCoordinator", "OffsetFetch", "OffsetCommit"])
-def test_a_group_that_must_not_be_used_is_told_at_once(api: str) -> None:
+def test_a_group_that_must_not_be_used_is_an_error_at_once(api: str) -> None:
     with World() as world:
         world.create_topic("t")
         offsets = make(world)

@@ -1,4 +1,4 @@
-"""A broker that takes connections and requests and answers nothing: what others have must not wait for it."""
+"""A broker that takes connections and requests and sends no response: partitions of others must not wait for it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ LATE_S = 1.1
 
 
 def hang(world: World, node: int) -> None:
-    """From now on `node` answers nothing, on old connections and new ones."""
+    """Let `node` send no response from now on, on old connections and new ones."""
     world.nodes[node].receive = lambda connection, data, answered: None  # type: ignore[method-assign]
 
 
 async def open_all(cluster: Cluster, role: str = "control") -> None:
-    """As a program has that has been running for a while."""
+    """Open all connections, like a program that has been running for a while."""
     await cluster.refresh()
     for node in cluster.metadata.brokers:
         await cluster.connection(node, role).open()
@@ -76,7 +76,7 @@ def test_a_scan_of_a_partition_that_moved_away_ends(seed: int) -> None:
 @seeds.several(SEEDS)
 @pytest.mark.parametrize("waiting", [True, False])
 def test_records_for_a_partition_that_moved_away_are_delivered(seed: int, *, waiting: bool) -> None:
-    """Also if there is nothing besides what is in flight."""
+    """Also if all records are in flight."""
     with World(brokers=3, seed=seed) as world:
         world.create_topic("t", partitions=3, replicas=3)
         work = Work(world, "t", linger_ms=0)
@@ -110,8 +110,8 @@ def test_a_coordinator_is_found(seed: int) -> None:
 
 @seeds.several(SEEDS)
 @pytest.mark.parametrize("idle_s", [0.0, 2 * ALIVE_MS / 1000])
-def test_what_any_broker_may_answer_is_answered_by_another(seed: int, idle_s: float) -> None:
-    """And what changes something is sent once."""
+def test_a_request_that_any_broker_can_serve_goes_to_another_one(seed: int, idle_s: float) -> None:
+    """A request that changes something is sent once."""
 
     def delete(_: Call) -> Any:
         return protocol.DeleteTopicsResponse()
@@ -129,7 +129,7 @@ def test_what_any_broker_may_answer_is_answered_by_another(seed: int, idle_s: fl
         assert len(world.made("DeleteTopics")) == 1
 
 
-def test_a_client_begins_with_whichever_bootstrap_server_answers() -> None:
+def test_a_client_begins_with_whichever_bootstrap_server_responds() -> None:
     with World(brokers=4) as world:
         for number in (1, 2):
             hang(world, number)
@@ -140,7 +140,7 @@ def test_a_client_begins_with_whichever_bootstrap_server_answers() -> None:
         assert world.loop.time() - started < 1.2
 
 
-def test_a_broker_that_owes_an_answer_for_long_is_asked_last() -> None:
+def test_a_broker_that_owes_a_response_for_long_is_asked_last() -> None:
     async def scenario(cluster: Cluster) -> None:
         await open_all(cluster)
         await open_all(cluster, "fetch")

@@ -130,7 +130,7 @@ def test_a_release_lacks_nothing(release: dict[str, int]) -> None:
     assert lacking(offered) == []
 
 
-def test_what_is_needed_is_what_is_declared() -> None:
+def test_the_needed_versions_are_declared() -> None:
     for apis in NEEDED.values():
         for name, (key, least) in apis.items():
             kind: Any = protocol.MESSAGES[f"{name}Request"]
@@ -140,7 +140,7 @@ def test_what_is_needed_is_what_is_declared() -> None:
 
 @pytest.mark.parametrize("name", ["Metadata", "Fetch", "ListOffsets", "Produce"])
 def test_a_broker_below_is_refused_by_name(name: str) -> None:
-    """With what is needed, and at once."""
+    """The error comes at once, and names the needed version."""
     _, least = next(apis[name] for apis in NEEDED.values() if name in apis)
     with old_world(KAFKA_2_8, **{name: (0, least - 1)}) as world:
         world.create_topic("t")
@@ -160,7 +160,7 @@ def test_a_broker_below_is_refused_by_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["Produce", "InitProducerId"])
 def test_what_cannot_be_sent_fails_at_once(name: str) -> None:
-    """With the API that is missing; Kafka 2.8 with its early KRaft has no producer ids."""
+    """The error names the missing API; Kafka 2.8 with its early KRaft has no producer ids."""
     with old_world(KAFKA_2_8) as world:
         world.create_topic("t")
         world.on("ApiVersions", lambda call: without(world._on_ApiVersions(call), name))
@@ -181,7 +181,7 @@ def test_what_cannot_be_sent_fails_at_once(name: str) -> None:
 
 
 def without(answer: Any, name: str) -> Any:
-    """An answer to ApiVersions that leaves an API out."""
+    """A response to ApiVersions that leaves an API out."""
     kind: Any = protocol.MESSAGES[f"{name}Request"]
     answer.api_keys = [key for key in answer.api_keys if key.api_key != kind.api_key]
     return answer

@@ -21,7 +21,7 @@ from tests.support.simulated_scan import Scanning
 
 
 def answer_of(world: World, *nodes: int, cluster_id: str = "simulated", error: int = 0) -> protocol.MetadataResponse:
-    """Metadata that tells of some brokers only, and of no topic."""
+    """Metadata with some brokers only, and without a topic."""
     kind = protocol.MetadataResponse
     brokers = [
         kind.MetadataResponseBroker(node_id=n, host=world.nodes[n].host, port=world.nodes[n].port) for n in nodes
@@ -35,7 +35,7 @@ def addresses(cluster: Cluster) -> dict[int, str]:
 
 @pytest.fixture
 def boot() -> list[str]:
-    """What the bootstrap server `boot.example` resolves to."""
+    """The addresses of the bootstrap server `boot.example`."""
     return []
 
 
@@ -64,7 +64,7 @@ def test_when_all_known_brokers_are_gone_the_bootstrap_servers_are_asked(boot: l
         move_everybody(world, boot)
         if (
             how == "one"
-        ):  # nobody asks for metadata by itself: the producer and the fetchers do when they lose a connection
+        ):  # the cluster does not refresh by itself: the producer and the fetchers do when they lose a connection
             with pytest.raises(KafkaConnectionError):
                 await cluster.call(metadata(), node=1, timeout_ms=1_000)
             await cluster.refresh()
@@ -95,12 +95,12 @@ def test_bootstrap_servers_are_not_asked_again_if_the_user_says_so(boot: list[st
         for call in (cluster.refresh(), cluster.call(metadata(), timeout_ms=5_000)):
             with pytest.raises(KafkaConnectionError, match=r"broker 3 at 10\.0\.0\.3"):
                 world.run(call)
-        assert {connection.node.number for connection in world.connections[count:]} == {-1}, "only where nobody is left"
+        assert {connection.node.number for connection in world.connections[count:]} == {-1}, "only without brokers"
 
 
 @pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
 def test_brokers_that_keep_metadata_back_are_left_in_time(boot: list[str], strategy: str) -> None:
-    """They take connections and requests, and answer nothing: no connection fails, so nobody is known to be gone."""
+    """They take connections and requests, and send no response: no connection fails, and no broker looks gone."""
 
     async def scenario(world: World, cluster: Cluster) -> None:
         await cluster.refresh()
@@ -134,9 +134,9 @@ def test_brokers_that_keep_metadata_back_are_left_in_time(boot: list[str], strat
     [
         pytest.param("xxxxx", 10, True, id="not long enough"),
         pytest.param("xxxxxxxx", 10, False, id="long enough"),
-        pytest.param("xxxxx-xxxxx", 10, True, id="one was answered by a known broker"),
-        pytest.param("xxxxxsxxxxx", 10, True, id="one was answered by the bootstrap server"),
-        pytest.param("xxx", 100, True, id="nobody asked for long"),
+        pytest.param("xxxxx-xxxxx", 10, True, id="a known broker responded to one"),
+        pytest.param("xxxxxsxxxxx", 10, True, id="the bootstrap server responded to one"),
+        pytest.param("xxx", 100, True, id="no attempt for long"),
     ],
 )
 def test_how_long_metadata_are_missed_is_counted_while_they_are_asked_for(
@@ -187,7 +187,7 @@ def test_without_rebootstrapping_known_brokers_are_asked_for_ever() -> None:
         world.run(scenario(world, make_cluster(world, **options)))
 
 
-def test_after_a_bootstrap_server_with_nothing_to_tell_the_next_address_is_asked(boot: list[str]) -> None:
+def test_after_a_bootstrap_server_without_brokers_the_next_address_is_asked(boot: list[str]) -> None:
     boot += ["10.0.0.1", "10.0.0.2"]
     with World(brokers=2) as world:
         world.engine.resolver.names["boot.example"] = boot
@@ -229,8 +229,8 @@ def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: lis
         )
 
 
-def test_brokers_that_share_an_address_are_told_apart() -> None:
-    """Behind one forwarder, say, that leads to one of them: before 4.4 brokers do not compare. librdkafka's 0149."""
+def test_brokers_that_share_an_address_are_distinguished() -> None:
+    """A forwarder may lead to one of them: before 4.4 brokers do not compare ids. librdkafka's 0149."""
 
     async def scenario(cluster: Cluster) -> None:
         await cluster.refresh()

@@ -1,4 +1,4 @@
-"""What is asked of a cluster about delegation tokens, and what its answers mean."""
+"""The requests to a cluster about delegation tokens, and the meaning of its responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refused(ask: Callable[[], Any], match: str) -> ConfigError:
 
 
 class Answering:
-    """A cluster that has one answer, and keeps what it was asked."""
+    """A cluster that has one response, and keeps the requests."""
 
     def __init__(self, answer: Any = None) -> None:
         self.asked: Any = None
@@ -69,7 +69,7 @@ def test_a_token_is_made() -> None:
 def test_a_token_is_made_as_the_broker_likes() -> None:
     cluster = Answering(created())
     token = asyncio.run(cluster.tokens.create((), None, None)())
-    assert token.requester == token.owner == "User:alice"  # older brokers do not tell: it cannot be anybody else
+    assert token.requester == token.owner == "User:alice"  # older brokers do not return it: it cannot be another user
     assert not cluster.asked.owner_principal_name
     assert (cluster.asked.max_lifetime_ms, cluster.asked.renewers) == (-1, [])
     for version in (1, 2, 3):
@@ -138,7 +138,7 @@ def test_a_refusal_says_what_was_asked() -> None:
 
 
 @pytest.mark.parametrize("hmac", ["", "not base64!", "AAAA AAAA", "ümlaut", b"AAAA", None, "AAA"])
-def test_what_is_no_hmac_is_refused_and_not_shown(hmac: Any) -> None:
+def test_a_text_that_is_no_hmac_is_refused_and_not_shown(hmac: Any) -> None:
     tokens = Answering().tokens
     for ask in (lambda: tokens.renew(hmac, None), lambda: tokens.expire(hmac, None)):
         error = refused(ask, "must be a delegation token's HMAC in base64")
@@ -156,7 +156,7 @@ def test_a_wrong_period_is_refused(bad: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "User:", None, 5])
-def test_who_is_nobody_is_refused(bad: Any) -> None:
+def test_a_name_that_is_no_principal_is_refused(bad: Any) -> None:
     tokens = Answering().tokens
     refused(lambda: tokens.create([bad], None, None), "renewers: .* is not a principal")
     refused(lambda: tokens.describe([bad]), "owners: .* is not a principal")

@@ -228,7 +228,7 @@ def test_a_coordinator_that_metadata_does_not_know_yet_is_learnt(world: World) -
 
 
 @pytest.mark.parametrize("work", ["fetch", "commit"])
-def test_when_there_is_no_coordinator_the_cause_and_the_partitions_are_told_in_time(world: World, work: str) -> None:
+def test_without_a_coordinator_the_error_names_cause_and_partitions_in_time(world: World, work: str) -> None:
     world.finding_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     offsets = make(world, default_api_timeout_ms=5_000)
     started = world.engine.now_ms()
@@ -240,7 +240,7 @@ def test_when_there_is_no_coordinator_the_cause_and_the_partitions_are_told_in_t
     assert 3_000 < world.engine.now_ms() - started <= 5_001
 
 
-def test_when_the_coordinator_cannot_be_reached_that_is_told(world: World) -> None:
+def test_an_unreachable_coordinator_is_an_error(world: World) -> None:
     offsets = make(world, default_api_timeout_ms=3_000, retry_backoff_max_ms=200)
     commit(world, offsets, {("t", 0): 5})
     for node in list(world.nodes):
@@ -249,7 +249,7 @@ def test_when_the_coordinator_cannot_be_reached_that_is_told(world: World) -> No
         commit(world, offsets, {("t", 0): 6})
 
 
-# -- what is refused for good
+# -- errors for good
 
 
 @pytest.mark.parametrize("code", [22, 25, 27, 82, 110, 113])
@@ -315,7 +315,7 @@ def test_a_member_whose_instance_id_has_another_member_ends(world: World) -> Non
 
 
 @pytest.mark.parametrize("work", ["fetch", "commit"])
-def test_a_group_that_keeps_no_offsets_is_told(world: World, work: str) -> None:
+def test_a_group_that_keeps_no_offsets_is_an_error(world: World, work: str) -> None:
     world.group_error = 69
     with pytest.raises(BrokerError, match=r"GROUP_ID_NOT_FOUND.*a group without offsets.*t-0 of group 'g'"):
         if work == "fetch":
@@ -333,7 +333,7 @@ def test_an_error_of_one_partition_names_it_alone_and_the_others_are_committed(w
     assert set(world.committed["g"]) == {("t", 0), ("u", 0)}
 
 
-def test_an_error_for_good_is_told_before_one_that_may_pass(world: World) -> None:
+def test_an_error_for_good_is_raised_before_one_that_may_pass(world: World) -> None:
     world.offset_errors = {("t", 0): ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ("t", 1): 29}
     with pytest.raises(BrokerError, match=r"TOPIC_AUTHORIZATION_FAILED.*\[fetching the offsets t-1 of"):
         fetch(world, make(world), [("t", 0), ("t", 1)])
@@ -471,7 +471,7 @@ def test_stable_offsets_are_asked_for_and_the_transaction_is_waited_for(world: W
     assert 20 <= len(asked) <= 30  # with exponential backoff up to a second
 
 
-def test_a_transaction_that_does_not_end_is_told_in_time(world: World) -> None:
+def test_a_transaction_that_does_not_end_is_an_error_in_time(world: World) -> None:
     world.unstable.add(("g", "t", 0))
     with pytest.raises(KafkaTimeoutError, match=r"within 5 s: UNSTABLE_OFFSET_COMMIT .*t-0 of group 'g'"):
         fetch(world, make(world, default_api_timeout_ms=5_000), [("t", 0)])
@@ -604,7 +604,7 @@ def test_whatever_goes_wrong_no_commit_is_undone_by_one_before_it(part: int) -> 
                 assert world.committed["g"][where][0] == 100
 
 
-# -- answers that are not what was asked for
+# -- responses that do not match their request
 
 
 def leave_out(api: str) -> Callable[[Call], Answer]:
@@ -622,7 +622,7 @@ def leave_out(api: str) -> Callable[[Call], Answer]:
 
 
 @pytest.mark.parametrize("api", ["FindCoordinator", "OffsetCommit", "OffsetFetch", "OffsetFetch topics"])
-def test_an_answer_that_leaves_out_what_was_asked_for_is_an_error(world: World, api: str) -> None:
+def test_a_response_without_a_requested_part_is_an_error(world: World, api: str) -> None:
     world.on(api.removesuffix(" topics"), leave_out(api))
     with pytest.raises(ProtocolError, match=r"sent a response.* without"):
         if api == "OffsetCommit":

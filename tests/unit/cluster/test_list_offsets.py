@@ -60,7 +60,7 @@ def test_each_leader_is_asked_for_its_own() -> None:
         {0: ErrorCode.TOPIC_AUTHORIZATION_FAILED, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER},
     ],
 )
-def test_what_no_retry_mends_is_told_at_once(codes: dict[int, int]) -> None:
+def test_an_error_that_no_retry_mends_is_raised_at_once(codes: dict[int, int]) -> None:
     with World(brokers=2) as world:
         fill(world, "t", partitions=3)
         cluster = cluster_of(world)
@@ -87,7 +87,7 @@ def test_what_one_leader_refuses_with_two_codes() -> None:
             assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_only_what_is_missing_is_asked_again_of_who_leads_then() -> None:
+def test_only_missing_partitions_are_requested_again_from_their_new_leader() -> None:
     with World(brokers=2) as world:
         fill(world, "t", partitions=3, replicas=2)
         cluster = cluster_of(world)
@@ -150,7 +150,7 @@ def test_a_partition_that_is_not_there_is_the_error_of_no_other() -> None:
         assert failed["t", 1].code == ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def test_an_answer_that_leaves_one_out_is_an_error() -> None:
+def test_a_response_that_leaves_one_out_is_an_error() -> None:
     with World() as world:
         fill(world, "t", partitions=3)
 

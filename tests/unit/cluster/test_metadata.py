@@ -25,7 +25,7 @@ def news(
     cluster_id: str | None = "c",
     replicas: tuple[int, ...] = (),
 ) -> MetadataResponse:
-    """An answer about topic "t": partition -> (leader, epoch)."""
+    """A response about topic "t": partition -> (leader, epoch)."""
     return MetadataResponse(
         cluster_id=cluster_id,
         controller_id=1,
@@ -86,14 +86,14 @@ def test_news_of_an_older_epoch_do_not_move_a_leader_back() -> None:
     assert metadata.leader("t", 1) == 3
 
 
-def test_brokers_that_tell_no_epoch_are_believed() -> None:
+def test_brokers_without_epochs_are_believed() -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, -1)}), 0)
     metadata.update(news({0: (2, -1)}), 0)
     assert metadata.leader("t", 0) == 2
 
 
-def test_a_topic_made_anew_starts_over() -> None:
+def test_a_recreated_topic_starts_over() -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, 5), 1: (1, 5)}), 0)
     assert metadata.update(news({0: (2, 0)}, topic_id=OTHER_ID), 0) == set()
@@ -108,7 +108,7 @@ def test_a_topic_made_anew_starts_over() -> None:
 @pytest.mark.parametrize(
     "between", [news({0: (1, 5)}), news({}, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)], ids=["the known one", "none"]
 )
-def test_another_id_is_not_believed_when_it_was_not_all_that_was_told(between: MetadataResponse) -> None:
+def test_another_id_is_not_believed_when_other_responses_came_in_between(between: MetadataResponse) -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, 5)}), 0)
     metadata.update(news({0: (2, 9)}, topic_id=OTHER_ID), 0)
@@ -129,7 +129,7 @@ def test_an_id_that_was_replaced_is_not_believed_again_for_long() -> None:
         assert metadata.doubted_until_ms() == 2 * ANOTHER_ID_MS + REPLACED_ID_MS
     assert metadata.topics["t"].topic_id == OTHER_ID
     metadata.update(news({0: (1, 5)}), 2 * ANOTHER_ID_MS + REPLACED_ID_MS)
-    assert metadata.topics["t"].topic_id == ID, "nothing else is told: it was the other one that is gone"
+    assert metadata.topics["t"].topic_id == ID, "no other id came: it was the other one that is gone"
 
 
 def test_few_replaced_ids_are_remembered_and_none_of_a_topic_that_is_forgotten() -> None:
@@ -150,7 +150,7 @@ def test_few_replaced_ids_are_remembered_and_none_of_a_topic_that_is_forgotten()
 def test_ids_never_go_back_when_brokers_lag_less_than_a_doubt_lasts(
     made_ms: list[int], answers: list[tuple[int, int]]
 ) -> None:
-    """`made_ms` is when the topic was made anew; an answer comes so long after the one before, and lags so far."""
+    """`made_ms` is when the topic was recreated; a response comes so long after the one before, and lags so far."""
     made_ms.sort()
     metadata, now_ms, believed = Metadata(), 0, [0]
     for pause, lag in [*answers, *[(ANOTHER_ID_MS, ANOTHER_ID_MS - 1)] * 8]:
@@ -245,7 +245,7 @@ def test_replicas_are_known_and_their_change_is_news() -> None:
 
 
 def test_what_was_known_of_another_cluster_is_forgotten() -> None:
-    """Its epochs are higher, its topics have the same names, and no id tells them apart."""
+    """Its epochs are higher, its topics have the same names, and no id distinguishes them."""
     none = uuid.UUID(int=0)
     metadata = Metadata()
     metadata.update(news({0: (1, 50), 7: (2, 50)}, topic_id=none), 0)
@@ -265,7 +265,7 @@ def test_topics_that_another_cluster_lacks_have_changed() -> None:
     assert metadata.names == {}
 
 
-def test_an_answer_that_names_no_cluster_is_of_the_known_one() -> None:
+def test_a_response_that_names_no_cluster_is_of_the_known_one() -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, 5)}), 0)
     metadata.update(news({0: (2, 4)}, cluster_id=None), 0)
@@ -282,7 +282,7 @@ def test_a_hint_of_a_newer_epoch_moves_the_leader(topic: str | uuid.UUID) -> Non
     assert metadata.leader("t", 0) == 2
     assert metadata.topics["t"].partitions[0].replicas == (1, 2)
     assert metadata.leader("t", 1) == 1
-    assert before.partitions[0].leader == 1, "what was handed out stays as it was"
+    assert before.partitions[0].leader == 1, "a returned object stays as it was"
 
 
 @pytest.mark.parametrize(
@@ -353,11 +353,11 @@ def test_the_name_of_an_id_is_that_of_the_newest_topic() -> None:
     assert metadata.names == {}
 
 
-def test_what_is_forgotten_is_not_known() -> None:
+def test_a_forgotten_topic_is_not_known() -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, 5)}), 0)
     metadata.update(news({}, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 0)
-    metadata.forget(["t", "never heard of"])
+    metadata.forget(["t", "never known"])
     assert (metadata.topics, metadata.errors, metadata.names) == ({}, {}, {})
 
 

@@ -1,4 +1,4 @@
-"""Metadata asked for again and again: one backoff for all who wait, and none for who asks for the first time."""
+"""Repeated requests for metadata: one backoff for all waiting calls, and none for the first request."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_partition_without_a_leader_is_waited_for_with_backoff() -> None:
         assert delivery.result(0).offset == 0
 
 
-def test_all_who_wait_share_requests_and_backoff() -> None:
+def test_all_waiting_calls_share_requests_and_backoff() -> None:
     with World(brokers=2) as world:
         for number in range(20):
             world.create_topic(f"t{number}")
@@ -173,8 +173,8 @@ def test_closing_ends_the_wait() -> None:
         world.run(scenario(make_cluster(world)))
 
 
-def test_who_asks_in_the_turn_in_which_an_answer_came_waits_for_another_one() -> None:
-    """Else one who asks in a loop, as long as a broker hangs, would be answered for ever without letting others run."""
+def test_a_request_in_the_turn_of_a_response_waits_for_another_one() -> None:
+    """Otherwise a task that asks in a loop while a broker hangs would get results for ever, and no other would run."""
     asked: list[None] = []
 
     async def ask() -> bool:

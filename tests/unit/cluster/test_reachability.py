@@ -34,7 +34,7 @@ def metadata() -> protocol.MetadataRequest:
     return protocol.MetadataRequest(topics=[])
 
 
-def test_after_a_second_the_log_says_what_is_waited_for_and_why_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_after_a_second_the_log_names_the_broker_and_the_cause_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kafwire")
 
     async def come_back(world: World, cluster: Cluster) -> None:
@@ -58,7 +58,7 @@ def test_after_a_second_the_log_says_what_is_waited_for_and_why_once(caplog: pyt
     ]
 
 
-def test_nothing_is_said_of_a_broker_that_answers(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_logged_of_a_broker_that_responds(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kafwire")
     with World() as world:
         cluster = make_cluster(world)
@@ -70,7 +70,7 @@ def test_nothing_is_said_of_a_broker_that_answers(caplog: pytest.LogCaptureFixtu
     assert not caplog.messages
 
 
-def test_each_cause_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_cause_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def change(world: World, cluster: Cluster) -> None:
         call = asyncio.ensure_future(cluster.call(metadata()))
         await asyncio.sleep(8)
@@ -94,7 +94,7 @@ def test_each_cause_is_told(caplog: pytest.LogCaptureFixture) -> None:
         assert words in cause
 
 
-def test_who_gave_up_is_not_spoken_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_abandoned_call_logs_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
     with World() as world:
         world.nodes[1].down = True
         cluster = make_cluster(world, default_api_timeout_ms=600)
@@ -116,7 +116,7 @@ def test_an_error_says_what_was_waited_for(*, silent: bool) -> None:
         assert world.engine.now_ms() - started <= 5_001
 
 
-# -- a bootstrap server that answers, and advertises what cannot be reached
+# -- a bootstrap server that responds, and advertises addresses that cannot be reached
 
 
 def call_broker(world: World) -> None:
@@ -215,4 +215,4 @@ def test_attempts_far_apart_are_no_wait() -> None:
     assert watch.look(243_000.0, "x: no response yet") is None
     assert watch.succeed(244_000.0) == pytest.approx(4.0)
     watch.begin(300_000.0)
-    assert watch.succeed(305_000.0) is None, "nobody was told"
+    assert watch.succeed(305_000.0) is None, "no warning was logged"

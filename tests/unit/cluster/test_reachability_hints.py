@@ -171,7 +171,7 @@ def test_the_address_that_came_furthest_decides() -> None:
     assert furthest([refused]).hint.startswith("is it running")
 
 
-def test_one_of_several_servers_answered() -> None:
+def test_one_of_several_servers_responded() -> None:
     assert misadvertised(["a:1"], "b:2").startswith("a:1 responded and advertises")
     assert misadvertised(["a:1", "c:3"], "b:2").startswith("one of a:1,c:3 responded and advertises")
 

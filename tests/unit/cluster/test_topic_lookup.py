@@ -1,4 +1,4 @@
-"""Topics that brokers create on request: who asks for them, how long they are waited for, and what stays deleted."""
+"""Topics that brokers create on request: the requests, the wait for them, and topics that stay deleted."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_all_topics_of_a_column_are_asked_for_with_one_request() -> None:
         assert asked_to_create(world) == [["a", "b", "c"]]
 
 
-def test_what_somebody_deletes_stays_deleted() -> None:
+def test_a_deleted_topic_stays_deleted() -> None:
     with World() as world:
         world.auto_create = True
         world.create_topic("kept")
@@ -79,7 +79,7 @@ def test_what_somebody_deletes_stays_deleted() -> None:
         assert asked_to_create(world) == [["kept"], ["gone"], ["another"]]
 
 
-def test_a_broker_that_creates_no_topics_is_told_from_one_that_is_slow() -> None:
+def test_a_broker_that_creates_no_topics_differs_from_a_slow_one() -> None:
     with World() as world:
         started = world.engine.now_ms()
         with pytest.raises(BrokerError) as caught:
@@ -149,7 +149,7 @@ def test_a_client_never_asks() -> None:
         assert world.topics == {}
 
 
-def test_a_broker_that_does_not_tell_of_itself_holds_nothing_up() -> None:
+def test_a_broker_that_does_not_describe_itself_holds_nothing_up() -> None:
     """The time-out is that of the search, whatever it waits for."""
     with World() as world:
         world.on("DescribeConfigs", lambda _: NEVER)

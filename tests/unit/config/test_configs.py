@@ -212,7 +212,7 @@ def test_good_values(name: str, value: object, stored: object) -> None:
         ("partitioner_availability_timeout_ms", -1, "allowed: 0 to"),
     ],
 )
-def test_bad_values_are_named_with_what_is_allowed(name: str, value: object, because: str) -> None:
+def test_bad_values_are_named_with_the_allowed_ones(name: str, value: object, because: str) -> None:
     with pytest.raises(ConfigError, match=because) as caught:
         ProducerConfig.build({**SERVERS, name: value})
     assert f"{name}={value!r}" in str(caught.value)
@@ -279,7 +279,7 @@ def test_a_level_that_its_codec_has_compresses(codec: str, level: int) -> None:
         ("zstd", -131_073, "-131072 to 22"),
     ],
 )
-def test_a_level_that_its_codec_does_not_have_is_told(codec: str, level: int, because: str) -> None:
+def test_a_level_that_its_codec_does_not_have_is_an_error(codec: str, level: int, because: str) -> None:
     with pytest.raises(ConfigError, match=f"option compression_level={level}.*{because}"):
         ProducerConfig.build({**SERVERS, "compression_type": codec, "compression_level": level})
 
@@ -321,7 +321,7 @@ def test_new_partitions_begin_as_one_of_the_reset_policies_or_auto() -> None:
 @pytest.mark.parametrize(
     "option", ["check_crcs", "isolation_level", "fetch_max_bytes", "auto_offset_reset", "group_id"]
 )
-def test_values_of_no_sense_are_told_by_name(option: str) -> None:
+def test_values_of_no_sense_are_errors_by_name(option: str) -> None:
     with pytest.raises(ConfigError, match=rf"option {option}=\[\]: .*(allowed|needed)"):
         ConsumerConfig.build({"bootstrap_servers": "h:1", option: []})
 

@@ -1,4 +1,4 @@
-"""Wrong names and values are told at once, before any broker is asked, and say what would be right."""
+"""Wrong names and values are errors at once, before any broker is asked, and the errors name the right ones."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def wrong(message: str, make: Callable[[], object]) -> None:
         ({"client_id": 5}, "client_id=5 ... text"),
     ],
 )
-def test_a_wrong_option_is_named_with_what_is_allowed(options: dict[str, Any], message: str) -> None:
+def test_a_wrong_option_is_named_with_the_allowed_values(options: dict[str, Any], message: str) -> None:
     wrong(message, lambda: ProducerConfig.build({"bootstrap_servers": NOBODY, **options}))
 
 
@@ -166,8 +166,8 @@ def test_options_of_one_client_are_not_those_of_another() -> None:
         ({"start": {("t", 0): 0}, "partitions": [0]}, "exclude each other"),
     ],
 )
-def test_a_wrong_argument_of_scan_is_named_with_what_is_allowed(arguments: dict[str, Any], message: str) -> None:
-    # Nobody listens there: had a broker been asked, this would be a connection error, and a late one.
+def test_a_wrong_argument_of_scan_is_named_with_the_allowed_values(arguments: dict[str, Any], message: str) -> None:
+    # No server listens there: a call to a broker would be a connection error, and a late one.
     wrong(message, lambda: kafwire.scan(NOBODY, "t", **arguments))
 
 

@@ -1,4 +1,4 @@
-"""`sasl.jaas.config`: what its entries say, and what is refused without showing a value."""
+"""`sasl.jaas.config`: its entries, and the refusals, which show no value."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_values(written: str, meant: str) -> None:
         (f"com.example.Module required x={CANARY};", "no login module 'com.example.Module', but PlainLoginModule, "),
     ],
 )
-def test_what_is_refused(text: str, said: str) -> None:
+def test_refused_texts(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as problem:
         parse_jaas(text)
     assert CANARY not in told(problem.value)

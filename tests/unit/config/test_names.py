@@ -40,7 +40,7 @@ def own(kind: type[ClientConfig]) -> set[str]:
 def test_every_name_is_an_option_or_without_effect_or_refused(
     name: str, kind: type[ClientConfig], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A value that no option takes: it is an option's own check that refuses it, or the table, or nobody."""
+    """A value that no option takes: an option's own check refuses it, or the table, or nothing does."""
     plain = name.replace(".", "_")
     target = config_names.ALIASES[plain][0] if plain in config_names.ALIASES else plain
     try:
@@ -58,7 +58,7 @@ def test_every_name_is_an_option_or_without_effect_or_refused(
         assert target in own(kind) or caplog.messages == [f"options without effect: {name}"]
 
 
-def test_the_table_has_no_name_that_nobody_has() -> None:
+def test_the_table_has_no_name_that_no_client_has() -> None:
     listed = {name.replace(".", "_") for name in NAMES}
     table = {
         *config_names.ALIASES,
@@ -141,7 +141,7 @@ def test_one_warning_names_all_that_has_no_effect(caplog: pytest.LogCaptureFixtu
     caplog.clear()
     assert translated(ProducerConfig, retries=2**31 - 1, interceptors=None, **{"ssl.truststore.type": None}) == {}
     assert translated(ConsumerConfig, **{"interceptor.classes": "", "enable.partition.eof": False}) == {}
-    assert not caplog.messages, "what is as here anyway needs no word"
+    assert not caplog.messages, "an option with the default's effect needs no warning"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_one_warning_names_all_that_has_no_effect(caplog: pytest.LogCaptureFixtu
         ),
     ],
 )
-def test_what_is_refused_with_the_reason(kind: type[ClientConfig], options: dict[str, Any], because: str) -> None:
+def test_refusals_with_the_reason(kind: type[ClientConfig], options: dict[str, Any], because: str) -> None:
     with pytest.raises(ConfigError, match=because) as caught:
         translated(kind, **options)
     assert "hush" not in str(caught.value)
@@ -224,7 +224,7 @@ def test_a_keyword_that_is_another_client_s_option_is_explained(kind: type[Clien
 SERIALIZATION = "org.apache.kafka.common.serialization."
 
 
-def test_java_s_classes_for_bytes_are_what_is_done_anyway(caplog: pytest.LogCaptureFixture) -> None:
+def test_java_s_classes_for_bytes_are_the_default(caplog: pytest.LogCaptureFixture) -> None:
     options = {"key.serializer": f"{SERIALIZATION}ByteArraySerializer", "value.serializer": None}
     assert translated(ProducerConfig, **options) == {}
     assert translated(ConsumerConfig, **{"value.deserializer": f"{SERIALIZATION}BytesDeserializer"}) == {}

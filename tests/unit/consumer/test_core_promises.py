@@ -1,4 +1,4 @@
-"""What a consumer promises when something goes wrong: both flavours in the simulated world, on an engine that may
+"""The promises of a consumer when something goes wrong: both flavours in the simulated world, on an engine that may
 lag."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def blocking(world: World, **options: Any) -> Consumer:
 
 
 def awaited(world: World, engine: Any = None, **options: Any) -> AsyncConsumer:
-    """As `blocking` makes one."""
+    """An `AsyncConsumer` like the consumer that `blocking` makes."""
     engine = world.engine if engine is None else engine
     made = AsyncConsumer(world.bootstrap, topics="t", start="earliest", engine=engine, chunk_bytes=1, **options)
     world.run(made.start())
@@ -172,7 +172,7 @@ def test_a_stream_that_was_left_does_not_count_when_others_read_on() -> None:
         assert committed(world).get(1, 0) == 0
 
 
-def test_offsets_of_a_topic_made_anew_are_not_committed_for_the_new_one() -> None:
+def test_offsets_of_a_recreated_topic_are_not_committed_for_the_new_one() -> None:
     with World() as world:
         rows = fill(world, "t")
         consuming = group(world, metadata_max_age_ms=1000, auto_commit_interval_ms=3_600_000)
@@ -200,7 +200,7 @@ def test_a_deleted_topic_keeps_no_other_from_being_committed() -> None:
         assert {where: kept.offset for where, kept in world.committed["g"].items()} == {("t", 0): 12}
 
 
-def test_a_corrupt_log_is_told() -> None:
+def test_a_corrupt_log_is_an_error() -> None:
     with World() as world:
         rows = fill(world, "t")
         consuming = Consuming(world, topics="t")
@@ -239,7 +239,7 @@ def test_a_bad_last_offset_delta_does_not_begin_again(version: int) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["none", "connection", "leader"])
-def test_who_waits_hears_of_records_that_the_engine_did_not_see(trouble: str) -> None:
+def test_a_waiting_reader_wakes_for_records_that_the_engine_did_not_see(trouble: str) -> None:
     with World(brokers=2) as world:
         lagging = Lagging(world)
         heard: list[bool] = []
@@ -471,8 +471,8 @@ def test_what_was_processed_of_a_dropped_partition_is_committed() -> None:
         assert committed(world) == {0: 12, 1: 12}
 
 
-def test_assigning_again_mends_a_topic_made_anew() -> None:
-    """As the error says."""
+def test_assigning_again_mends_a_recreated_topic() -> None:
+    """The error advises to do so."""
     with World() as world:
         rows = fill(world, "t")
         consuming = Consuming(world, topics="t", metadata_max_age_ms=1000)

@@ -15,7 +15,7 @@ from tests.support.simulated_consumer import STRATEGIES, Consuming, Rows, fill, 
 
 
 def told(consuming: Consuming) -> AuthorizationError:
-    """The error that a reader raises soon, as its user is told of it."""
+    """The error that a reader raises soon, marked as delivered."""
     consuming.idle(1)
     with pytest.raises(AuthorizationError) as caught:
         consuming.drain()
@@ -30,13 +30,13 @@ def try_again(consuming: Consuming) -> None:
 
 
 def asking_for(consuming: Consuming, topic: str) -> int:
-    """How many requests named a partition of the topic anew."""
+    """How many requests added a partition of the topic."""
     topic_id = consuming.world.topics[topic].topic_id
     return sum(any(each.topic_id == topic_id for each in call.message.topics) for call in consuming.fetches())
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_what_is_denied_in_the_middle_is_read_on_from_there(strategy: dict[str, Any]) -> None:
+def test_a_partition_denied_in_the_middle_is_read_on_from_there(strategy: dict[str, Any]) -> None:
     with World() as world:
         rows = fill(world, "t") | fill(world, "u")
         with Consuming(world, topics=["t", "u"], **strategy) as consuming:
@@ -149,7 +149,7 @@ def test_all_or_one_that_are_denied_are_tried_by_a_new_reader() -> None:
             consuming.until_read(rows)
 
 
-def test_who_was_not_told_of_another_one_is_told_first() -> None:
+def test_an_unreported_denial_is_raised_before_the_next_call() -> None:
     with World() as world:
         rows = fill(world, "t") | fill(world, "u")
         world.unreadable.update({"t", "u"})

@@ -19,12 +19,12 @@ def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def hang(request: Request) -> None:
-    """Brokers answer nothing in time."""
+    """Brokers send no response in time."""
     request.delay_ms = 300_000
 
 
 async def seconds_to_close(group: GroupWorld, *timeout: float, **options: Any) -> float:
-    """How long a member with rows to commit takes while no broker answers."""
+    """How long a member with rows to commit takes while no broker responds."""
     member = group.member(**options)
     await member.consumer.start()
     await group.until(lambda: len(member.consumer.assignment) == 4)
@@ -32,14 +32,14 @@ async def seconds_to_close(group: GroupWorld, *timeout: float, **options: Any) -
         partition.append_values([b"v"])
     group.world.changed()
     assert await member.consumer.poll(30.0)
-    await member.consumer.poll(0.1)  # what was read is processed
+    await member.consumer.poll(0.1)  # the records are processed
     group.world.state.interceptors.insert(0, hang)
     began = group.world.loop.time()
     await member.consumer.close(*timeout)
     return group.world.loop.time() - began
 
 
-def test_close_ends_in_time_though_no_broker_answers(protocol: dict[str, Any]) -> None:
+def test_close_ends_in_time_though_no_broker_responds(protocol: dict[str, Any]) -> None:
     with GroupWorld() as group:
 
         async def main() -> None:
@@ -69,7 +69,7 @@ def test_a_slow_handler_takes_from_the_time_of_the_close(protocol: dict[str, Any
         group.world.run(main())
 
 
-def test_close_of_a_share_consumer_ends_in_time_though_no_broker_answers() -> None:
+def test_close_of_a_share_consumer_ends_in_time_though_no_broker_responds() -> None:
     with ShareWorld() as world:
         consumer = world.consumer()
         assert consumer.poll(30.0)

@@ -1,4 +1,4 @@
-"""What has gone wrong in groups of other clients, fault by fault; each name says which. In the simulated world.
+"""Faults of groups in other clients, one by one; each name says which. In the simulated world.
 
 Numbers are those of librdkafka's tests (0106), and of issues of the projects named.
 """
@@ -44,12 +44,12 @@ def cut_off(group: GroupWorld, *, is_cut: bool) -> None:
 
 @asynccontextmanager
 async def standing_still(member: Member) -> AsyncIterator[None]:
-    """None of its requests is sent because it is time."""
+    """Stop the member's timer: no request is sent when it is due."""
     membership = member.consumer._core.membership
     assert membership is not None
     driver = membership._driver
     assert driver is not None
-    await asyncio.sleep(0.5)  # the last one is answered
+    await asyncio.sleep(0.5)  # the last one has its response
     assert driver._timer is not None
     driver._timer.cancel()
     yield
@@ -200,7 +200,7 @@ def test_sigstop_beyond_the_session(protocol: dict[str, Any]) -> None:
         group.world.run(main())
 
 
-def test_0106_what_is_committed_in_on_lost_is_refused(protocol: dict[str, Any]) -> None:
+def test_0106_a_commit_in_on_lost_is_refused(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=1) as group:
         refused: list[CommitFailedError] = []
 
@@ -228,7 +228,7 @@ def test_0106_what_is_committed_in_on_lost_is_refused(protocol: dict[str, Any]) 
 
 
 def test_a_batch_from_before_the_partition_was_lost_and_came_back_is_not_committed(protocol: dict[str, Any]) -> None:
-    """What others have processed meanwhile would be processed again."""
+    """Records that others have processed meanwhile would be processed again."""
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
@@ -250,7 +250,7 @@ def test_a_batch_from_before_the_partition_was_lost_and_came_back_is_not_committ
             with pytest.raises(CommitFailedError, match="t-0 of group 'g' was another member's"):
                 await member.consumer.commit(batch)
             assert group.committed() == {("t", 0): 20}
-            # What its user seeks and reads again is his to commit.
+            # Records that it seeks and reads again may be committed.
             where = TopicPartition("t", 0)
             await member.consumer.seek(where, 5)
             (again,) = await member.consumer.poll(30.0)
@@ -263,7 +263,7 @@ def test_a_batch_from_before_the_partition_was_lost_and_came_back_is_not_committ
 
 
 def test_0091_slow_processing_keeps_the_session_and_loses_nothing(protocol: dict[str, Any]) -> None:
-    """Heartbeats do not wait for who processes, however long."""
+    """Heartbeats do not wait for the processing, however long."""
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
@@ -283,7 +283,7 @@ def test_0091_slow_processing_keeps_the_session_and_loses_nothing(protocol: dict
 # --- commits while the group is rebalanced
 
 
-def test_0117_a_commit_while_the_group_is_rebalanced_succeeds_for_who_keeps_the_partition(
+def test_0117_a_commit_while_the_group_is_rebalanced_succeeds_for_a_kept_partition(
     protocol: dict[str, Any],
 ) -> None:
     with GroupWorld(partitions=1) as group:
@@ -320,7 +320,7 @@ def test_0118_a_cooperative_group_commits_while_it_is_rebalanced_again_and_again
         assert group.seen.repeated() == 0
 
 
-def test_0113_a_cooperative_member_that_comes_does_not_stop_those_who_keep_their_partitions() -> None:
+def test_0113_a_cooperative_member_that_comes_does_not_stop_kept_partitions() -> None:
     with GroupWorld(partitions=4) as group:
         revoked: list[TopicPartition] = []
 
@@ -376,7 +376,7 @@ def test_a_coordinator_that_is_gone_for_longer_than_a_session(protocol: dict[str
 
 
 def test_heartbeats_go_on_while_a_commit_waits_for_the_coordinator(protocol: dict[str, Any]) -> None:
-    """kafka-python #1985: who waited for the one held the lock that the other needed."""
+    """kafka-python #1985: the thread that waited for the one held the lock that the other needed."""
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
@@ -417,7 +417,7 @@ def test_no_partition_stalls_silently_after_a_rebalance(protocol: dict[str, Any]
         assert {where.partition for where in group.seen.by_partition} == {*range(6)}
 
 
-# --- who the coordinator does not know
+# --- members that the coordinator does not know
 
 
 @pytest.mark.parametrize("kind", ["unknown", "fenced"])
@@ -505,7 +505,7 @@ def test_a_pattern_that_matches_nothing_waits_for_what_comes(protocol: dict[str,
         group.world.run(main())
 
 
-def test_a_topic_that_is_deleted_and_made_anew_is_read_from_its_beginning(protocol: dict[str, Any]) -> None:
+def test_a_topic_that_is_deleted_and_recreated_is_read_from_its_beginning(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -527,7 +527,7 @@ def test_a_topic_that_is_deleted_and_made_anew_is_read_from_its_beginning(protoc
         group.world.run(main())
 
 
-def test_a_topic_that_is_made_anew_between_two_looks_is_read_from_its_beginning(protocol: dict[str, Any]) -> None:
+def test_a_topic_that_is_recreated_between_two_looks_is_read_from_its_beginning(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:

@@ -72,7 +72,7 @@ def test_a_batch_in_hand_is_finished_before_its_partition_goes(protocol: dict[st
         assert group.seen.repeated() == 0
 
 
-def test_what_is_in_hand_for_too_long_is_processed_again_by_others(
+def test_records_in_hand_for_too_long_are_processed_again_by_others(
     protocol: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     with GroupWorld(partitions=2) as group:
@@ -202,7 +202,7 @@ def test_what_a_handler_raises_the_reader_raises(protocol: dict[str, Any]) -> No
         group.world.run(main())
 
 
-def test_a_topic_that_does_not_exist_is_told_at_once(protocol: dict[str, Any]) -> None:
+def test_a_topic_that_does_not_exist_is_an_error_at_once(protocol: dict[str, Any]) -> None:
     with GroupWorld() as group, pytest.raises(BrokerError, match="missing"):
         group.world.run(group.member(**protocol, topics=["missing"]).start())
 
@@ -222,7 +222,7 @@ def test_topics_by_pattern_are_found_as_they_come(protocol: dict[str, Any]) -> N
         group.world.run(main())
 
 
-def test_who_unsubscribes_leaves_and_may_come_back(protocol: dict[str, Any]) -> None:
+def test_a_member_that_unsubscribes_leaves_and_may_come_back(protocol: dict[str, Any]) -> None:
     with GroupWorld() as group:
 
         async def main() -> None:

@@ -150,7 +150,7 @@ def test_the_current_member_is_never_one_without_an_id(protocol: dict[str, Any])
 @pytest.mark.parametrize("ticks", range(12))
 @pytest.mark.parametrize("explicit", [True, False])
 def test_a_stream_ends_whenever_its_partition_goes_while_it_begins(ticks: int, *, explicit: bool) -> None:
-    """At each of the awaits of its first read: the stream ends, and never reads the assignment that follows."""
+    """The partition goes at each await of the first read: the stream ends, and reads nothing of the next assignment."""
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
@@ -230,7 +230,7 @@ def test_a_stream_ends_when_its_consumer_is_closed(protocol: dict[str, Any]) -> 
         group.world.run(main())
 
 
-# --- what is lost while something is awaited
+# --- partitions that are lost during an await
 
 
 @asynccontextmanager
@@ -287,7 +287,7 @@ def test_a_partition_that_is_lost_while_its_metadata_are_looked_up_is_not_read(f
 
 
 def test_a_partition_that_is_lost_is_not_looked_up_for_ever() -> None:
-    """Nor do later changes of the assignment wait for the look-up."""
+    """Later changes of the assignment do not wait for the look-up either."""
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
@@ -320,7 +320,7 @@ def test_a_member_that_leaves_while_metadata_are_looked_up_reads_nothing() -> No
         group.world.run(main())
 
 
-def test_what_is_assigned_again_while_it_is_owned_is_taken_once() -> None:
+def test_a_partition_assigned_again_while_it_is_owned_is_taken_once() -> None:
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
@@ -352,7 +352,7 @@ class Rebalances:
         self.log.append(("lost", sorted(number for _, number in partitions)))
 
 
-def test_what_is_lost_while_records_in_hand_are_waited_for_is_not_revoked() -> None:
+def test_a_partition_lost_while_records_in_hand_are_waited_for_is_not_revoked() -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -379,7 +379,7 @@ def test_what_is_lost_while_records_in_hand_are_waited_for_is_not_revoked() -> N
         group.world.run(main())
 
 
-def test_what_is_lost_while_its_handler_runs_is_not_committed_and_may_come_back() -> None:
+def test_a_partition_lost_while_its_handler_runs_is_not_committed_and_may_come_back() -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -402,7 +402,7 @@ def test_what_is_lost_while_its_handler_runs_is_not_committed_and_may_come_back(
         group.world.run(main())
 
 
-def test_what_is_lost_while_the_last_commit_is_under_way_stays_lost() -> None:
+def test_a_partition_lost_while_the_last_commit_is_under_way_stays_lost() -> None:
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
@@ -430,7 +430,7 @@ def test_what_is_lost_while_the_last_commit_is_under_way_stays_lost() -> None:
 
 @contextmanager
 def slow_decoding(group: GroupWorld) -> Iterator[asyncio.Event]:
-    """What another thread decodes is there at once, and arrives once the event is set."""
+    """A batch decoded in another thread is there at once, and arrives once the event is set."""
     loop, arrives = group.world.loop, asyncio.Event()
     real = loop.run_in_executor
 

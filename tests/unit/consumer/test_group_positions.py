@@ -1,4 +1,4 @@
-"""Where members begin: partitions without a beginning, brokers that do not answer, late ACLs, early seeks."""
+"""Where members begin: partitions without a beginning, brokers that do not respond, late ACLs, early seeks."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_a_topic_that_may_not_be_described_fails_its_own_partitions_only(protoco
         group.world.run(main())
 
 
-def test_who_seeks_before_the_group_has_said_where_it_was_stays_there(protocol: dict[str, Any]) -> None:
+def test_a_seek_before_the_committed_offset_is_known_stays(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:

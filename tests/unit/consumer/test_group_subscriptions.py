@@ -31,7 +31,7 @@ def fail_next(group: GroupWorld, *what: Any, **how: Any) -> Fault:
 # --- subscriptions in quick order
 
 
-def test_who_subscribes_anew_at_once_reads_the_new_topic(protocol: dict[str, Any]) -> None:
+def test_a_new_subscription_at_once_reads_the_new_topic(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -81,7 +81,7 @@ def test_a_consumer_that_is_closed_while_it_subscribes_joins_no_more() -> None:
         group.world.run(main())
 
 
-def test_a_member_that_leaves_before_it_has_an_id_holds_up_nobody() -> None:
+def test_a_member_that_leaves_before_it_has_an_id_holds_up_no_other() -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -130,10 +130,10 @@ def test_after_a_failed_subscription_what_was_taken_by_hand_is_read_on(protocol:
         group.world.run(main())
 
 
-# --- members that were told of an end
+# --- members that got an error of their end
 
 
-def test_who_reads_by_hand_after_a_poll_interval_is_no_member(protocol: dict[str, Any]) -> None:
+def test_a_consumer_that_reads_by_hand_after_a_poll_interval_is_no_member(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -151,7 +151,7 @@ def test_who_reads_by_hand_after_a_poll_interval_is_no_member(protocol: dict[str
 
 
 @pytest.mark.parametrize("instance_id", [None, "one"])
-def test_who_was_not_permitted_for_a_while_goes_on_as_the_member_it_was(
+def test_a_member_that_was_denied_for_a_while_goes_on_as_the_same_member(
     protocol: dict[str, Any], instance_id: str | None
 ) -> None:
     with GroupWorld(partitions=2) as group:
@@ -212,7 +212,7 @@ def test_auto_does_not_choose_before_the_coordinator_has_said_what_the_group_is(
         group.world.run(main())
 
 
-def test_auto_tells_of_an_assignor_of_the_other_protocol(caplog: pytest.LogCaptureFixture) -> None:
+def test_auto_warns_of_an_assignor_of_the_other_protocol(caplog: pytest.LogCaptureFixture) -> None:
     with GroupWorld(partitions=2) as group:
         group.world.run(group.add(partition_assignment_strategy="range", group_remote_assignor="uniform"))
     assert "group_remote_assignor has no effect in the classic protocol" in caplog.text
@@ -227,7 +227,7 @@ def test_auto_tells_of_an_assignor_of_the_other_protocol(caplog: pytest.LogCaptu
         ("INVALID_REQUEST", "the broker says: so it is"),
     ],
 )
-def test_what_a_refused_member_is_told(error: str, advice: str) -> None:
+def test_the_error_of_a_refused_member_has_advice(error: str, advice: str) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -240,5 +240,5 @@ def test_what_a_refused_member_is_told(error: str, advice: str) -> None:
         group.world.run(main())
 
 
-def test_a_code_that_nobody_knows_is_told() -> None:
+def test_an_unknown_code_is_in_the_error() -> None:
     assert "UNKNOWN_ERROR_CODE (999)" in str(why_fatal(999, "joining", "g").error)

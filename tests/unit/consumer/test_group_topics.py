@@ -37,7 +37,7 @@ async def send(group: GroupWorld, *values: bytes, topic: str = "t", partition: i
 
 
 def owned(member: Member) -> set[TopicPartition]:
-    """What the coordinator has assigned."""
+    """The partitions that the coordinator has assigned."""
     membership = member.consumer._core.membership
     assert membership is not None
     assert membership._driver is not None
@@ -93,7 +93,7 @@ def test_a_partition_is_found_at_the_one_broker_that_does_not_lag() -> None:
         group.world.run(main())
 
 
-def test_handlers_hear_of_a_partition_when_it_can_be_read() -> None:
+def test_handlers_get_a_partition_when_it_can_be_read() -> None:
     with GroupWorld(partitions=1, brokers=BROKERS) as group:
         heard: list[TopicPartition] = []
 

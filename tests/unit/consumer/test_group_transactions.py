@@ -1,4 +1,4 @@
-"""Offsets of members of a group within transactions (KIP-447): nobody commits what a group took away from him."""
+"""Offsets of members of a group within transactions (KIP-447): no member commits a revoked partition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORDS = 40
 
 @pytest.fixture(params=PROTOCOLS)
 def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Options of one protocol, of members that give up what is in hand after 4 s."""
+    """Options of one protocol, of members that give up records in hand after 4 s."""
     return PROTOCOLS[request.param] | {"enable_auto_commit": False, "revocation_timeout_ms": 4_000}
 
 
@@ -42,7 +42,7 @@ async def filled(group: GroupWorld) -> None:
 
 
 def ends_of(batches: list[Batch]) -> dict[TopicPartition, int]:
-    """Behind what was read."""
+    """The offset after the last read record of each partition."""
     return {TopicPartition(batch.topic or "", batch.partition or 0): batch.next_offset for batch in batches}
 
 
@@ -55,7 +55,7 @@ async def read_all(member: Member) -> list[Batch]:
 
 
 async def started(group: GroupWorld, **options: Any) -> Member:
-    """A member that reads only when it is told to."""
+    """A member that reads only when the test reads."""
     member = group.member(**options)
     await member.consumer.start()
     await group.until(lambda: len(member.consumer.assignment) == 2)
@@ -71,7 +71,7 @@ async def until_lost(group: GroupWorld, member: Member) -> None:
     assert membership.metadata().generation_id == -1
 
 
-def test_what_is_given_up_in_hand_is_not_committed_by_a_transaction(protocol: dict[str, Any]) -> None:
+def test_records_given_up_in_hand_are_not_committed_by_a_transaction(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -89,7 +89,7 @@ def test_what_is_given_up_in_hand_is_not_committed_by_a_transaction(protocol: di
         group.world.run(main())
 
 
-def test_what_is_lost_is_not_committed_by_a_transaction(protocol: dict[str, Any]) -> None:
+def test_a_lost_partition_is_not_committed_by_a_transaction(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -109,7 +109,7 @@ def test_what_is_lost_is_not_committed_by_a_transaction(protocol: dict[str, Any]
                 with pytest.raises(TransactionAbortableError):
                     async with producer.transaction():
                         await producer.send_offsets(ends_of(batches), slow.consumer.group_metadata())
-                # It has been told, and reads on as who it is now.
+                # It got the error, and reads on as the current member.
                 async with producer.transaction():
                     batches = await read_all(slow)
                     await producer.send_offsets(ends_of(batches), slow.consumer.group_metadata())
@@ -118,7 +118,7 @@ def test_what_is_lost_is_not_committed_by_a_transaction(protocol: dict[str, Any]
         group.world.run(main())
 
 
-def test_what_is_revoked_between_processed_and_group_metadata_is_not_committed_by_both(
+def test_a_partition_revoked_between_processed_and_group_metadata_is_not_committed_by_both(
     protocol: dict[str, Any],
 ) -> None:
     with GroupWorld(partitions=2) as group:
@@ -140,7 +140,7 @@ def test_what_is_revoked_between_processed_and_group_metadata_is_not_committed_b
         group.world.run(main())
 
 
-def test_what_is_revoked_after_it_was_read_aborts_the_transaction_that_has_it(protocol: dict[str, Any]) -> None:
+def test_a_partition_revoked_after_it_was_read_aborts_the_transaction_that_has_it(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -177,7 +177,7 @@ def test_a_group_that_is_not_rebalanced_commits_in_transactions(protocol: dict[s
         group.world.run(main())
 
 
-def test_what_was_taken_away_is_among_what_is_processed_once(protocol: dict[str, Any]) -> None:
+def test_a_partition_taken_away_is_among_the_processed_ones_once(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -217,8 +217,8 @@ def test_what_was_committed_before_it_is_revoked_costs_no_transaction(protocol: 
         group.world.run(main())
 
 
-def test_who_joins_anew_is_refused_meanwhile_and_not_taken_for_nobody(protocol: dict[str, Any]) -> None:
-    """Brokers let who names no member commit in transactions, even for a group that has members."""
+def test_a_member_that_rejoins_is_refused_meanwhile_and_keeps_its_identity(protocol: dict[str, Any]) -> None:
+    """Brokers let a client without a member id commit in transactions, even for a group that has members."""
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -416,7 +416,7 @@ def test_a_transaction_does_not_take_back_the_offset_of_a_partition_that_was_rel
         group.world.run(main())
 
 
-def test_what_is_lost_and_comes_back_after_processed_aborts_the_transaction_that_has_it(
+def test_a_partition_that_is_lost_and_comes_back_after_processed_aborts_the_transaction_that_has_it(
     protocol: dict[str, Any],
 ) -> None:
     with GroupWorld(partitions=2) as group:

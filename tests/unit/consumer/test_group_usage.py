@@ -1,4 +1,4 @@
-"""What users of groups trip over: wrong arguments, handlers that return early, streams and poll intervals, metrics."""
+"""Usage of groups: wrong arguments, handlers that return early, streams and poll intervals, metrics."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_arguments_are_refused_before_anything_is_asked(options: dict[str, Any],
         kafwire.AsyncConsumer("nowhere:1", **options)
 
 
-def test_a_group_without_a_name_is_for_those_who_commit_from_outside() -> None:
+def test_a_group_without_a_name_is_for_commits_from_outside() -> None:
     with kafka_with(1) as kafka:
         where = TopicPartition("t", 0)
         with kafwire.Consumer(kafka.bootstrap, assign=[where], group_id="", enable_auto_commit=False) as consumer:
@@ -91,7 +91,7 @@ def test_errors_of_members_travel_between_processes() -> None:
         ("classic", "JoinGroup", "Read"),
     ],
 )
-def test_who_may_not_be_a_member_is_told_and_the_next_call_joins(name: str, api: str, operation: str) -> None:
+def test_a_denied_member_gets_an_error_and_the_next_call_joins(name: str, api: str, operation: str) -> None:
     with kafka_with(3) as kafka:
         kafka.fail_next(api, "GROUP_AUTHORIZATION_FAILED")
         with kafwire.Consumer(kafka.bootstrap, **OPTIONS | {"group_protocol": name}) as consumer:
@@ -111,7 +111,7 @@ def test_what_cannot_be_committed(what: Any) -> None:
 # --- handlers -------------------------------------------------------------------------------------------------------
 
 
-def test_a_handler_may_close_the_consumer_and_is_told_of_each_partition_once(protocol: dict[str, Any]) -> None:
+def test_a_handler_may_close_the_consumer_and_gets_each_partition_once(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -173,7 +173,7 @@ def test_what_a_handler_pauses_stays_paused(protocol: dict[str, Any]) -> None:
         group.world.run(main())
 
 
-def test_what_nobody_was_told_of_is_not_revoked(protocol: dict[str, Any]) -> None:
+def test_an_unreported_partition_is_not_revoked(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -182,13 +182,13 @@ def test_what_nobody_was_told_of_is_not_revoked(protocol: dict[str, Any]) -> Non
             member = group.member(**protocol, **handlers)
             await member.consumer.start()
             await group.balanced([member], 2)
-            await member.consumer.close()  # before anybody read
+            await member.consumer.close()  # before any read
             assert told == []
 
         group.world.run(main())
 
 
-def test_what_is_lost_when_the_consumer_is_closed_is_told_of(protocol: dict[str, Any]) -> None:
+def test_a_partition_lost_when_the_consumer_is_closed_is_reported(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -210,7 +210,7 @@ def test_what_is_lost_when_the_consumer_is_closed_is_told_of(protocol: dict[str,
         group.world.run(main())
 
 
-def test_who_takes_partitions_by_hand_gives_up_those_of_the_group(protocol: dict[str, Any]) -> None:
+def test_assigning_partitions_by_hand_gives_up_those_of_the_group(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -292,7 +292,7 @@ def test_a_stream_commits_the_batch_in_hand(explicit: bool) -> None:
         assert kafka.committed("g") == {("t", 0): 3}
 
 
-def test_commit_in_a_handler_leaves_out_what_is_in_hand() -> None:
+def test_commit_in_a_handler_leaves_out_records_in_hand() -> None:
     with kafka_with(3) as kafka:
         consumer = kafwire.Consumer(
             kafka.bootstrap, **OPTIONS, enable_auto_commit=False, on_revoked=lambda _: consumer.commit()
@@ -302,7 +302,7 @@ def test_commit_in_a_handler_leaves_out_what_is_in_hand() -> None:
         assert kafka.committed("g") == {("t", 0): 0}
 
 
-def test_a_stream_without_a_group_says_what_is_missing() -> None:
+def test_a_stream_without_a_group_names_the_missing_option() -> None:
     with (
         kafka_with(1) as kafka,
         kafwire.Consumer(kafka.bootstrap, topics="t", start="earliest") as consumer,
@@ -311,7 +311,7 @@ def test_a_stream_without_a_group_says_what_is_missing() -> None:
         next(consumer.partitions()).commit()
 
 
-def test_a_handler_that_returns_early_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_that_returns_early_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with kafka_with(3) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer:
         returned = threading.Event()
 
@@ -330,7 +330,7 @@ def test_a_handler_that_returns_early_is_told_of(caplog: pytest.LogCaptureFixtur
     assert "handler of t-0 returned before its stream ended" in caplog.text
 
 
-def test_a_handler_that_returns_when_told_to_stop_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_that_returns_after_a_stop_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with kafka_with(3) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer:
 
         def handle(stream: kafwire.PartitionStream) -> None:
@@ -341,7 +341,7 @@ def test_a_handler_that_returns_when_told_to_stop_is_not_told_of(caplog: pytest.
     assert "returned before" not in caplog.text
 
 
-def test_partitions_that_wait_for_a_thread_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_partitions_that_wait_for_a_thread_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with kafka_with(1, partitions=2) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer:
 
         def handle(stream: kafwire.PartitionStream) -> None:
@@ -426,7 +426,7 @@ def test_records_of_a_lost_partition_are_not_handed_out_from_the_batch_in_hand(p
 # --- poll intervals -------------------------------------------------------------------------------------------------
 
 
-def test_who_reads_streams_takes_from_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_streams_counts_as_a_poll_of_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
     with kafka_with(3) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS, max_poll_interval_ms=600_000) as consumer:
         told: list[bool] = []
         membership = consumer._core.membership
@@ -482,7 +482,7 @@ def test_partitions_come_again_after_a_poll_interval(protocol: dict[str, Any]) -
             streams = member.consumer.partitions()
             first = await anext(streams)
             with pytest.raises(PollIntervalError):
-                await anext(streams)  # and nobody reads the first one
+                await anext(streams)  # and the first one has no reader
             assert first.has_ended
             async for stream in member.consumer.partitions():
                 assert not stream.has_ended
@@ -492,7 +492,7 @@ def test_partitions_come_again_after_a_poll_interval(protocol: dict[str, Any]) -
         group.world.run(main())
 
 
-# --- what is shown --------------------------------------------------------------------------------------------------
+# --- positions and commits -------------------------------------------------------------------------------------------
 
 
 def test_the_position_of_a_new_partition_is_waited_for(protocol: dict[str, Any]) -> None:
@@ -588,7 +588,7 @@ def test_lost_partitions_are_counted(protocol: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("way", ["poll", "records"])
-def test_commit_refuses_what_is_in_hand_of_a_lost_partition(way: str, protocol: dict[str, Any]) -> None:
+def test_commit_refuses_records_in_hand_of_a_lost_partition(way: str, protocol: dict[str, Any]) -> None:
     """A commit that leaves it out in silence would let its user believe that it is committed."""
     with GroupWorld(partitions=2) as group:
 

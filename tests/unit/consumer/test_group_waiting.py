@@ -137,7 +137,7 @@ def test_a_share_consumers_loop_waits_for_its_assignment() -> None:
         began = group.world.loop.time()
 
         def loads(request: Request) -> Any:
-            """For three seconds the coordinator loads its log."""
+            """Respond for three seconds that the coordinator loads its log."""
             if request.name != "ShareGroupHeartbeat" or group.world.loop.time() > began + 3:
                 return None
             return ShareGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -1,4 +1,4 @@
-"""What a member of a share group says of its records, and what goes on the wire of it."""
+"""The acknowledgements of a member of a share group, and their form on the wire."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_range_of_which_all_is_said_alike_is_one_batch_of_one_type() -> None:
     assert outgoing.take() == {}
 
 
-def test_what_differs_is_said_offset_by_offset_and_what_is_open_is_left_out() -> None:
+def test_mixed_kinds_go_offset_by_offset_and_open_offsets_are_left_out() -> None:
     outgoing, its = Outgoing(), acquired(10, 15)
     for offset, kind in ((10, ACCEPT), (11, RELEASE), (14, REJECT)):
         assert its.say(offset, kind)
@@ -74,11 +74,11 @@ def test_something_final_is_said_once_and_a_renewal_again_and_again() -> None:
     assert not its.say(10, RELEASE)
     outgoing.add(its)
     assert outgoing.take() == {PLACE: [(10, 10, bytes([ACCEPT]))]}
-    outgoing.add(its)  # somebody says the same again
+    outgoing.add(its)  # the same acknowledgement again
     assert outgoing.take() == {}
 
 
-def test_what_is_forgotten_is_not_said() -> None:
+def test_forgotten_acknowledgements_are_not_sent() -> None:
     outgoing, one, other = Outgoing(), acquired(1, 2), acquired(1, 2, OTHER)
     for its in (one, other):
         its.say_rest(ACCEPT)
@@ -90,19 +90,19 @@ def test_what_is_forgotten_is_not_said() -> None:
     assert outgoing.is_empty
 
 
-def test_what_is_said_after_it_was_taken_is_noticed() -> None:
+def test_an_acknowledgement_after_a_take_is_noticed() -> None:
     outgoing, its = Outgoing(), acquired(0, 3)
     its.is_noted = its.say(0, ACCEPT)
     outgoing.add(its)
     outgoing.take()
-    assert not its.is_noted, "who says more tells the engine again"
+    assert not its.is_noted, "a later acknowledgement notifies the engine again"
     its.is_noted = its.say(1, ACCEPT)
     outgoing.add(its)
     outgoing.forget()
     assert not its.is_noted
 
 
-def test_a_renewal_goes_beside_what_is_final_and_after_it_where_both_were_said() -> None:
+def test_a_renewal_goes_beside_final_kinds_and_after_them_where_both_were_given() -> None:
     its = acquired(0, 4)
     assert its.say_rest(RENEW) == 5
     assert its.say(1, ACCEPT)
@@ -184,7 +184,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_each_offset_is_told_once_whatever_is_said_when(steps: list[Step]) -> None:
+def test_each_offset_is_acknowledged_once_in_any_order_of_calls(steps: list[Step]) -> None:
     outgoing, its = Outgoing(), acquired(0, 9)
     told: Counter[tuple[int, int]] = Counter()
     expected: dict[int, int] = {}

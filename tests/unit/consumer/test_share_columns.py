@@ -1,4 +1,4 @@
-"""What a share consumer makes of columns of acknowledgements, and of the offsets of a batch."""
+"""A share consumer's columns of acknowledgements, and the offsets of a batch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_any_other_is_not(column: Any) -> None:
 
 
 class Record:
-    """Of some offset."""
+    """A record with an offset only."""
 
     def __init__(self, offset: int) -> None:
         self.offset = offset

@@ -27,7 +27,7 @@ def world() -> Iterator[ShareWorld]:
 
 
 def accepted(batches: int) -> list[tuple[int, int, list[int]]]:
-    """What is told of so many batches."""
+    """The acknowledgements of so many batches."""
     return [(number * BATCH, number * BATCH + BATCH - 1, [ACCEPT]) for number in range(batches)]
 
 
@@ -50,7 +50,7 @@ def test_the_next_fetch_carries_a_column(world: ShareWorld) -> None:
         assert world.made("ShareAcknowledge") == []
 
 
-def test_what_was_accepted_is_told_soon_where_nobody_asks_for_more(world: ShareWorld) -> None:
+def test_accepted_records_are_acknowledged_soon_without_another_poll(world: ShareWorld) -> None:
     with world.consumer(**EXPLICIT) as consumer:
         (batch,) = consumer.poll(PATIENCE_S)
         batch.accept()
@@ -72,7 +72,7 @@ def test_a_commit_waits_for_no_fetch(world: ShareWorld) -> None:
         assert consumer.metrics()["acknowledged"] == BATCH
 
 
-def test_records_accepted_one_by_one_are_told_together(world: ShareWorld) -> None:
+def test_records_accepted_one_by_one_are_acknowledged_together(world: ShareWorld) -> None:
     with world.consumer() as consumer:
         for number, _ in enumerate(consumer):
             if number == 2 * BATCH + 3:
@@ -82,7 +82,7 @@ def test_records_accepted_one_by_one_are_told_together(world: ShareWorld) -> Non
     assert world.told("ShareAcknowledge") == [(2 * BATCH, 2 * BATCH + 2, [ACCEPT])], "the one in hand is released"
 
 
-def test_who_takes_long_over_a_record_has_told_of_those_before(world: ShareWorld) -> None:
+def test_a_slow_record_does_not_delay_the_acknowledgements_before_it(world: ShareWorld) -> None:
     with world.consumer() as consumer:
         for number, _ in enumerate(consumer):
             if number in {3, 7}:
@@ -93,7 +93,7 @@ def test_who_takes_long_over_a_record_has_told_of_those_before(world: ShareWorld
         assert world.told("ShareFetch") == [(7, 9, [ACCEPT])]
 
 
-def test_a_batch_that_is_told_of_in_parts_is_told_of_whole(world: ShareWorld) -> None:
+def test_a_batch_acknowledged_in_parts_is_acknowledged_whole(world: ShareWorld) -> None:
     with world.consumer(**EXPLICIT) as consumer:
         (batch,) = consumer.poll(PATIENCE_S)
         for record in batch:
@@ -105,7 +105,7 @@ def test_a_batch_that_is_told_of_in_parts_is_told_of_whole(world: ShareWorld) ->
     assert offsets == list(range(BATCH))
 
 
-def test_records_accepted_one_by_one_are_told_at_most_once_in_a_while(world: ShareWorld) -> None:
+def test_records_accepted_one_by_one_are_acknowledged_at_most_once_in_a_while(world: ShareWorld) -> None:
     with world.consumer(max_poll_records=BATCH * BATCHES, **EXPLICIT) as consumer:
         (batch,) = consumer.poll(PATIENCE_S)
         for record in batch:
@@ -116,7 +116,7 @@ def test_records_accepted_one_by_one_are_told_at_most_once_in_a_while(world: Sha
     assert len(world.made("ShareAcknowledge")) <= 2 + len(batch) // 20
 
 
-def test_the_wait_for_a_fetch_begins_anew_after_each(world: ShareWorld) -> None:
+def test_the_wait_for_a_fetch_restarts_after_each(world: ShareWorld) -> None:
     with world.consumer(**EXPLICIT) as consumer:
         (batch,) = consumer.poll(PATIENCE_S)
         batch.accept()
@@ -138,7 +138,7 @@ def test_brokers_are_asked_at_once() -> None:
         assert began[-1][0] - began[0][0] < LINGER_S
 
 
-def test_what_was_said_last_is_told_when_it_closes_and_nothing_after(world: ShareWorld) -> None:
+def test_the_last_acknowledgement_is_sent_on_close_and_nothing_after(world: ShareWorld) -> None:
     consumer = world.consumer(**EXPLICIT)
     (batch,) = consumer.poll(PATIENCE_S)
     batch.accept(batch[0])
@@ -200,7 +200,7 @@ def test_a_record_that_was_delivered_again_is_acknowledged_in_its_newest_batch(w
         assert again.is_acknowledged
 
 
-def test_what_is_not_in_hand_is_not_acknowledged(world: ShareWorld) -> None:
+def test_a_record_that_is_not_in_hand_is_not_acknowledged(world: ShareWorld) -> None:
     with world.consumer(**EXPLICIT) as consumer, world.consumer(**EXPLICIT) as other:
         (first,), (others,) = consumer.poll(PATIENCE_S), other.poll(PATIENCE_S)
         with pytest.raises(

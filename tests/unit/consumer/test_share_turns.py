@@ -1,4 +1,4 @@
-"""From which brokers a share consumer fetches next, and how much at once."""
+"""The brokers from which a share consumer fetches next, and how much it fetches at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def turns(**options: Any) -> FetchTurns:
 
 
 def played(its: FetchTurns, *, records: int | None, count: int = 1) -> list[tuple[int, int]]:
-    """So many turns, each with as many records: the brokers, and how long they may wait."""
+    """Play `count` turns of `records` records each; return the brokers, and how long they may wait."""
     found = []
     for _ in range(count):
         (number,) = its.choose(LEADERS, LEADERS, 0.0)

@@ -253,7 +253,7 @@ def test_the_first_renewal_is_early_and_later_ones_come_each_quarter_of_a_lock()
     assert waiting.next_ms == 6_000
 
 
-def test_what_is_seen_or_over_or_lost_is_not_renewed() -> None:
+def test_seen_expired_or_lost_ranges_are_not_renewed() -> None:
     waiting, seen, lost, over = WaitingRanges(), acquired(), acquired(node=2), acquired(lock_ms=400.0)
     for its in (seen, lost, over):
         waiting.add(its, 0.0)

@@ -1,4 +1,4 @@
-"""What is known of a connection of DB-API 2.0, whatever its driver."""
+"""The properties of a connection of DB-API 2.0, whatever its driver."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def database() -> Iterator[sqlite3.Connection]:
 
 
 class Ours(sqlite3.Connection):
-    """As programs have them, to set options once."""
+    """A subclass as programs have it, to set options once."""
 
 
 def test_sqlite_is_known(database: sqlite3.Connection) -> None:
@@ -140,7 +140,7 @@ async def cursor() -> AsyncCursor:
 
 @pytest.mark.parametrize("make", [AsyncCursor, cursor])
 def test_an_async_connection_is_refused(make: Any) -> None:
-    """Nothing would be stored, and nothing told of it."""
+    """Nothing would be stored, without an error."""
     connection: Any = type("AsyncConnection", (), {"cursor": lambda self: make()})()
     with pytest.raises(ConfigError, match="this AsyncConnection is async"):
         execute(connection, "qmark", "SELECT 1")

@@ -98,7 +98,7 @@ def test_a_generation_does_not_fall(database: sqlite3.Connection, offsets: Datab
 
 
 def test_two_readers_of_a_partition_do_not_both_store(database: sqlite3.Connection, offsets: DatabaseOffsets) -> None:
-    """The second goes further than the first: only the beginning of what it read tells."""
+    """The second goes further than the first: only the beginning of its batch shows the conflict."""
     few, more = batches_of(4, each=2), batches_of(4, each=4)
     offsets.store(database, few[0])
     with pytest.raises(OffsetsFencedError, match="the records from 0 to 4"):
@@ -112,7 +112,7 @@ def test_several_batches_of_a_partition_are_one_piece(database: sqlite3.Connecti
     assert offsets.positions(database, [WHERE]) == {WHERE: 6}
 
 
-def test_a_topic_that_was_made_anew(database: sqlite3.Connection, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_recreated_topic(database: sqlite3.Connection, caplog: pytest.LogCaptureFixture) -> None:
     old, new = uuid.UUID(int=1), uuid.UUID(int=2)
     before = DatabaseOffsets("billing", topic_ids={"orders": old})
     before.store(database, {WHERE: 5})
@@ -222,7 +222,7 @@ def test_another_reader_replaces_the_topic_first(another: OfAnotherDriver) -> No
 
 
 def test_a_table_of_before_is_completed_and_keeps_its_offsets(database: sqlite3.Connection) -> None:
-    """It is used as it is until a topic is recreated; then the error says what to do."""
+    """An older table is used as it is until a topic is recreated; then the error says what to do."""
     reader(OLD).store(database, {WHERE: 5})
     database.execute("DROP TABLE kafka_offsets_former_topics")
     reader(OLD).store(database, {WHERE: 6})
@@ -290,15 +290,15 @@ def another() -> Iterator[OfAnotherDriver]:
     connection.close()
 
 
-def test_a_driver_that_counts_no_rows_is_told_of(another: OfAnotherDriver, offsets: DatabaseOffsets) -> None:
-    """What is not known to be stored does not count as stored."""
+def test_a_driver_that_counts_no_rows_is_an_error(another: OfAnotherDriver, offsets: DatabaseOffsets) -> None:
+    """An unknown outcome does not count as stored."""
     another.count = lambda changed: -1
     with pytest.raises(ConfigError, match="does not report how many rows an UPDATE has changed"):
         offsets.store(another, {WHERE: 5})
 
 
 def test_a_driver_that_counts_only_rows_that_differ(another: OfAnotherDriver, offsets: DatabaseOffsets) -> None:
-    """Such as those of MySQL: to store what is there already changes nothing, and nobody is fenced by himself."""
+    """MySQL's drivers do so: storing the same offset again changes nothing, and no reader fences itself."""
     known = DatabaseOffsets("billing", topic_ids={"orders": uuid.UUID(int=1)})
     known.store(another, {WHERE: 5}, generation=2)
     another.count = lambda changed: 0
@@ -332,7 +332,7 @@ def test_the_second_of_two_first_readers_is_refused(another: OfAnotherDriver, of
     assert offsets.positions(another, [WHERE]) == {WHERE: 9}
 
 
-def test_a_driver_that_does_not_count_inserted_rows_is_told_of(
+def test_a_driver_that_does_not_count_inserted_rows_is_an_error(
     another: OfAnotherDriver, offsets: DatabaseOffsets
 ) -> None:
     """An insert that did nothing would count as stored."""
@@ -356,7 +356,7 @@ def test_a_connection_that_commits_by_itself_is_refused(offsets: DatabaseOffsets
 
 
 def test_text_that_comes_as_bytes(database: sqlite3.Connection) -> None:
-    """Nothing begins anew as no partition is recognised."""
+    """No partition starts over because it is not recognised."""
     offsets = DatabaseOffsets("billing", topic_ids={"orders": uuid.UUID(int=1)})
     offsets.store(database, {WHERE: 5})
     database.text_factory = bytes
@@ -382,13 +382,13 @@ def test_epochs_are_stored(database: sqlite3.Connection, offsets: DatabaseOffset
 
 
 @pytest.mark.parametrize("offset", [-1, 1.5, True, "5", 1 << 63])
-def test_what_is_no_offset(database: sqlite3.Connection, offsets: DatabaseOffsets, offset: Any) -> None:
+def test_values_that_are_no_offset(database: sqlite3.Connection, offsets: DatabaseOffsets, offset: Any) -> None:
     with pytest.raises(ConfigError, match="of orders-0 must be a whole number from 0 to 2"):
         offsets.store(database, {WHERE: offset})
 
 
 @pytest.mark.parametrize("generation", [-1, 1.5, True, "5", 1 << 63])
-def test_what_is_no_generation(database: sqlite3.Connection, offsets: DatabaseOffsets, generation: Any) -> None:
+def test_values_that_are_no_generation(database: sqlite3.Connection, offsets: DatabaseOffsets, generation: Any) -> None:
     with pytest.raises(ConfigError, match="generation="):
         offsets.store(database, {WHERE: 5}, generation=generation)
 

@@ -52,7 +52,7 @@ def test_an_input_names_each_version_of_each_message() -> None:
 
 
 class Escaping:
-    """What a decoder that lets an IndexError out looks like."""
+    """A decoder that lets an IndexError out."""
 
     def corpus(self) -> Sequence[bytes]:
         return [bytes(40)]
@@ -79,7 +79,7 @@ def test_what_escapes_is_found_and_kept(
 
 
 def test_not_a_number_comes_back_as_itself() -> None:
-    """It is not equal to itself, which is no mistake of the message's."""
+    """NaN is not equal to itself; the message is right nevertheless."""
     quotas = protocol.DescribeClientQuotasResponse
     values = [quotas.ValueData(key="k", value=float("nan"))]
     message = quotas(entries=[quotas.EntryData(entity=[], values=values)])

@@ -99,7 +99,7 @@ def test_a_planted_mistake_is_noticed(
             TARGETS[name](data)
 
 
-def test_what_fails_is_told_by_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_reports_failing_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "py-wire" / "case.bin"
     file.parent.mkdir()
     file.write_bytes(b"")

@@ -1,4 +1,4 @@
-"""What a relay writes down of its rows, and reads again."""
+"""The journal of a relay about its rows, and reading it again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_where_refused_rows_go_is_read_again(rows: dict[int, int], table: str, r
 
 
 def test_a_relay_that_knows_no_dead_letters_refuses_them() -> None:
-    """It would delete a row that is to be moved."""
+    """Such a relay would delete a row that is to be moved."""
     assert json.loads(Progress(1, {1: 1}, Letter("letters", "large")).encode())["version"] == 2
 
 

@@ -276,7 +276,7 @@ def test_a_letter_goes_to_its_topic_whatever_topics_are_looked_up(shop: FakeShop
 
 @pytest.mark.parametrize("options", [{"table": LETTERS}, {"topic": LETTERS}])
 def test_a_missing_acl_stops_the_relay_whatever_it_does_with_refused_rows(shop: FakeShop, options: Any) -> None:
-    """It would refuse all rows of the topic."""
+    """The broker would refuse all rows of the topic."""
     shop.write(*GOOD)
     shop.kafka.takes = takes(broker_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "", topic="orders"), "orders")
     with shop.relay(**options) as relay, pytest.raises(BrokerError) as caught:
@@ -351,7 +351,7 @@ def judged(shop: FakeShop, good: list[str], bad: set[str], options: dict[str, An
 def test_a_relay_dies_at_a_step_and_the_next_one_goes_on(
     shop: FakeShop, step: Step, bad: str | None, where: str, keep_s: int | None
 ) -> None:
-    """At the first time that it comes to the step, then at the second time, and so on."""
+    """The relay is killed when it first comes to the step, then at the second time, and so on."""
     options = {where: LETTERS, "keep_s": keep_s, "limit": 3}
     if bad is not None:
         shop.kafka.refuses = refuses(INVALID, bad)
@@ -430,7 +430,7 @@ def test_a_relay_without_the_table_moves_what_another_one_left(shop: FakeShop) -
 
 
 def test_a_zombie_does_not_move_a_row_that_was_relayed_meanwhile(shop: FakeShop) -> None:
-    """It had its row refused, and the next relay did not."""
+    """The zombie's row was refused, and the next relay's was not."""
     shop.write(BAD)
     shop.kafka.refuses = refuses(INVALID, "bad")
 

@@ -57,7 +57,7 @@ def test_rows_that_differ_in_a_column_have_other_checks(column: int) -> None:
         (4, '{"\\ud800": "a"}', "surrogates not allowed"),
     ],
 )
-def test_what_no_record_can_have_is_told_with_the_row(column: int, value: Any, what: str) -> None:
+def test_a_value_that_no_record_can_have_is_an_error_with_the_row(column: int, value: Any, what: str) -> None:
     with pytest.raises(ConfigError, match=what):
         row_of((*ROW[:column], value, *ROW[column + 1 :]))
 

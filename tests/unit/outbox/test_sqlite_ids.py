@@ -68,7 +68,7 @@ def test_a_keyword_beside_comments_counts(database: sqlite3.Connection) -> None:
 
 
 def test_a_name_without_a_schema_is_looked_up_as_sqlite_does(database: sqlite3.Connection) -> None:
-    """In temp, then in main, then in attached databases."""
+    """SQLite looks in temp, then in main, then in attached databases."""
     database.execute("CREATE TABLE shop.outbox (id INTEGER PRIMARY KEY)")
     assert not gives(database, "outbox")
     assert not gives(database, "shop.outbox")

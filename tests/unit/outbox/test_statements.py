@@ -22,7 +22,7 @@ def test_the_schema_of_sqlite_changes_nothing_where_it_is() -> None:
 
 
 def test_ids_of_sqlite_do_not_come_again() -> None:
-    """As they would without AUTOINCREMENT."""
+    """Without AUTOINCREMENT they would."""
     with closing(sqlite3.connect(":memory:")) as database:
         database.executescript(sqlite_schema("o"))
         database.execute("INSERT INTO o (topic) VALUES ('t')")

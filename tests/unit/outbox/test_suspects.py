@@ -68,7 +68,7 @@ def test_a_row_without_a_record_ends_the_rows_before_it() -> None:
 
 
 def test_a_row_that_was_mended_is_not_blamed() -> None:
-    """It has another check."""
+    """The mended row has another `check`."""
     suspects = Suspects()
     suspects.blame(row(1), REFUSAL)
     assert suspects.next_part([row(1), row(2)]) == ([row(1)], REFUSAL)

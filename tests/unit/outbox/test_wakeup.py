@@ -1,4 +1,4 @@
-"""What ends a relay's wait."""
+"""The ends of a relay's wait."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_another_thread_ends_the_wait(wakeup: Wakeup) -> None:
     deadlines.ended(thread)
 
 
-def test_who_was_woken_before_does_not_wait_and_then_does(wakeup: Wakeup) -> None:
+def test_a_thread_woken_before_does_not_wait_and_then_does(wakeup: Wakeup) -> None:
     for _ in range(5000):  # more than the socket holds
         wakeup.wake()
     deadlines.ended(waiting(wakeup))
-    for _ in range(3000):  # what is left is used up
+    for _ in range(3000):  # use up the rest
         wakeup.wait(0)
     thread = waiting(wakeup)
     thread.join(0.02)
@@ -71,7 +71,7 @@ def test_time_ends_a_pause(wakeup: Wakeup) -> None:
     wakeup.pause(1000.0, lambda: True)
 
 
-def test_what_is_closed_can_be_woken(wakeup: Wakeup) -> None:
+def test_a_closed_wakeup_can_be_woken(wakeup: Wakeup) -> None:
     wakeup.close()
     wakeup.wake()
 
@@ -83,7 +83,7 @@ class Listening:
         self.notifies: list[str] = []
 
     def fileno(self) -> int:
-        raise AssertionError("whoever has notifications does not wait for the socket")
+        raise AssertionError("a relay with notifications does not wait for the socket")
 
 
 def test_notifications_that_came_already_end_the_wait_once(wakeup: Wakeup) -> None:

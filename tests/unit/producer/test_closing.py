@@ -11,12 +11,12 @@ from kafwire.testing.simulation.cluster import ClusterWorld
 
 
 def hang(request: Request) -> None:
-    """Brokers answer nothing in time."""
+    """Brokers send no response in time."""
     request.delay_ms = 300_000
 
 
 @pytest.mark.parametrize("transactional_id", [None, "x"])
-def test_close_ends_in_time_though_no_broker_answers(transactional_id: str | None) -> None:
+def test_close_ends_in_time_though_no_broker_responds(transactional_id: str | None) -> None:
     with ClusterWorld(brokers=1) as world:
         world.state.topics.create("t", 1, 1)
         producer = kafwire.Producer(

@@ -1,4 +1,4 @@
-"""What a producer counts, and who is told: `producer.metrics` behind the sender, in a simulated world."""
+"""The counters of a producer, and its hook: `producer.metrics` behind the sender, in a simulated world."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_uncompressed_batches_have_a_ratio_of_one() -> None:
 
 
 def test_time_in_the_queue() -> None:
-    """From a batch's first record to the first time it is sent; how often it is sent again does not count."""
+    """The time runs from a batch's first record to its first request; later attempts do not count."""
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", linger_ms=500, retry_backoff_ms=3000)
@@ -164,7 +164,7 @@ def test_what_waits_and_is_in_flight() -> None:
         assert told(work)["producer"]["records_delivered"] == 1
 
 
-def test_a_hook_is_told_until_the_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hook_is_called_until_the_end(caplog: pytest.LogCaptureFixture) -> None:
     reports: list[Any] = []
 
     def hook(found: Any) -> None:

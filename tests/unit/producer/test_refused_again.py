@@ -40,7 +40,7 @@ def accept(world: World) -> None:
 def refuse(world: World) -> None:
     answer = protocol.SaslAuthenticateResponse
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
-    world.on("SaslAuthenticate", lambda _: answer(error_code=code, error_message="who are you?"))
+    world.on("SaslAuthenticate", lambda _: answer(error_code=code, error_message="not this user"))
 
 
 def cut(world: World) -> None:
@@ -68,7 +68,7 @@ def test_records_fail_at_once_and_later_ones_make_the_next_attempt(world: World,
         made = len(world.made("SaslAuthenticate"))
         error = error_of(world, work.send("t", b"x", partition=0))
         assert isinstance(error, AuthenticationError)
-        assert "who are you?" in str(error)
+        assert "not this user" in str(error)
         assert not error.in_doubt
         assert len(world.made("SaslAuthenticate")) == made + 1
     before = len(world.made("SaslAuthenticate"))
@@ -88,7 +88,7 @@ def test_a_first_producer_id_that_is_refused_fails_what_waits(world: World) -> N
     assert isinstance(error_of(world, work.send("t", b"x")), AuthenticationError)
 
 
-def test_who_waits_for_a_leader_is_told(world: World) -> None:
+def test_a_record_that_waits_for_a_leader_fails(world: World) -> None:
     work = Work(world, "t", enable_idempotence=False, **OPTIONS)
     partitions = work.cluster.metadata.topics["t"].partitions
     partitions[0] = dataclasses.replace(partitions[0], leader=-1)

@@ -57,7 +57,7 @@ def answer(message: Response, version: int, correlation_id: int) -> bytes:
 
 
 def read(client: bytes, server: bytes, *, chunk: int = 1 << 16, **options: Any) -> list[Event]:
-    """Feed what is wanted, `chunk` bytes at a time."""
+    """Feed the wanted side, `chunk` bytes at a time."""
     dump = Dump(**options)
     left = {CLIENT: client, SERVER: server}
     events: list[Event] = []
@@ -96,7 +96,7 @@ SERVER_BYTES = (
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64, 1 << 16])
-def test_answers_follow_their_requests_however_the_streams_are_cut(chunk: int) -> None:
+def test_responses_follow_their_requests_however_the_streams_are_cut(chunk: int) -> None:
     events = read(CLIENT_BYTES, SERVER_BYTES, chunk=chunk)
     assert kinds(events) == "RARARRA"
     answers = [event for event in events if isinstance(event, ResponseFrame)]
@@ -115,8 +115,8 @@ def test_answers_follow_their_requests_however_the_streams_are_cut(chunk: int) -
 
 
 @given(st.data())
-def test_bytes_that_nobody_wants_yet_wait(data: st.DataObject) -> None:
-    """As of a live connection: both sides are fed when they come."""
+def test_bytes_that_are_not_wanted_yet_wait(data: st.DataObject) -> None:
+    """A live connection has such bytes: both sides are fed when they come."""
     dump = Dump()
     events: list[Event] = []
     left = {CLIENT: CLIENT_BYTES, SERVER: SERVER_BYTES}
@@ -133,7 +133,7 @@ def test_bytes_that_nobody_wants_yet_wait(data: st.DataObject) -> None:
     assert dump.wanted is None
 
 
-def test_the_answer_to_an_unknown_version_of_api_versions() -> None:
+def test_the_response_to_an_unknown_version_of_api_versions() -> None:
     refused = ApiVersionsResponse(error_code=35, api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, max_version=3)])
     asked = sized(b"\x00\x12\x00\x63\x00\x00\x00\x01\x00\x02me\x00\x01\x01")
     events = read(asked + ask(ApiVersionsRequest(), 3, 2), answer(refused, 0, 1) + answer(ApiVersionsResponse(), 3, 2))
@@ -148,8 +148,8 @@ def test_the_answer_to_an_unknown_version_of_api_versions() -> None:
     assert (refusal.version, refusal.message) == (0, refused)
 
 
-def test_an_answer_of_a_refused_version_that_is_in_no_version() -> None:
-    """As `decode_response` has it: the code is all there is, and the answer is no error."""
+def test_a_response_of_a_refused_version_that_is_in_no_version() -> None:
+    """Only the code is decoded, as in `decode_response`, and the response is no error."""
     for answer in ("0000000700230100120000000200000000", "000000070023"):
         frame = read_response(bytes.fromhex(answer), ApiVersionsRequest, 3)
         assert (frame.version, frame.error, frame.correlation_id) == (None, None, 7)
@@ -213,7 +213,7 @@ def handshake(mechanism: str, correlation_id: int = 1) -> tuple[bytes, bytes]:
     [
         ([b"\0me\0secret"], [b""], "RATSRA"),
         ([b"n,,n=me,r=abc", b"c=biws,r=abcdef,p=x"], [b"r=abcdef,s=QQ==,i=4096", b"v=AAAA"], "RATSTSRA"),
-        # the last token of GSSAPI has no answer
+        # the last token of GSSAPI has no response
         ([b"\x60\x82\x01", b"\x05\x04\x01"], [b"\x60\x83\x02"], "RATSTRA"),
     ],
 )
@@ -229,7 +229,7 @@ def test_tokens_after_a_handshake_of_version_0(
     assert [event.data for event in events if isinstance(event, Token) and event.side == SERVER] == server_tokens
 
 
-def test_tokens_end_with_the_first_request_even_if_nothing_answers_it() -> None:
+def test_tokens_end_with_the_first_request_even_without_a_response() -> None:
     question, reply = handshake("ANY")
     unreadable = sized(b"\0me\0secret")
     assert kinds(read(question + unreadable, reply)) == "RAT"

@@ -1,4 +1,4 @@
-"""Kafka's JSON form of messages: names, values, both directions, and what is refused."""
+"""Kafka's JSON form of messages: names, values, both directions, and refused forms."""
 
 import gzip
 import json
@@ -169,7 +169,7 @@ P = "responses/0/partitions/0"
         (changed("_unknownTaggedFields", [1]), r'_unknownTaggedFields\[0\]: expected an object with "tag" and "data"'),
     ],
 )
-def test_what_is_no_message_is_refused_with_its_place(form: Any, message: str) -> None:
+def test_a_form_that_is_no_message_is_refused_with_its_place(form: Any, message: str) -> None:
     with pytest.raises(ProtocolError, match=message) as caught:
         from_json(FetchResponse, form, 11)
     assert (caught.value.api, caught.value.version) == ("FetchResponse", 11)
@@ -179,7 +179,7 @@ def test_what_is_no_message_is_refused_with_its_place(form: Any, message: str) -
     ("value", "message"),
     [("AAAA", "expected a UUID"), ("!" * 22, "expected a UUID"), (None, "null is not allowed"), (3, "not 3")],
 )
-def test_what_is_no_uuid(value: Any, message: str) -> None:
+def test_values_that_are_no_uuid(value: Any, message: str) -> None:
     form = to_json(FetchRequest(topics=[FetchRequest.FetchTopic()]), 13)
     form["topics"][0]["topicId"] = value
     with pytest.raises(ProtocolError, match=message):

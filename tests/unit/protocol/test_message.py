@@ -302,7 +302,7 @@ def test_records_are_views_of_what_may_not_change() -> None:
     assert copied == b"x" * 100
 
 
-def test_what_is_not_bytes() -> None:
+def test_values_that_are_not_bytes() -> None:
     for data in ("text", None, 7, [1]):
         with pytest.raises(TypeError, match="MetadataRequest is decoded from bytes"):
             MetadataRequest.decode(data, 0)  # type: ignore[arg-type]
@@ -389,7 +389,7 @@ def test_a_lying_count_takes_a_list_and_no_more() -> None:
     assert peak < 500_000 * 8 + 2**16
 
 
-def test_the_collector_does_not_walk_what_is_decoded() -> None:
+def test_the_collector_does_not_walk_decoded_messages() -> None:
     topic = MetadataResponse.MetadataResponseTopic(name="t", partitions=[Partition(isr_nodes=[1, 2])] * 1000)
     message = MetadataResponse.decode(MetadataResponse(topics=[topic]).encode(12), 12)
     partitions = message.topics[0].partitions
@@ -436,7 +436,7 @@ def large_metadata() -> MetadataResponse:
 
 @pytest.mark.parametrize("version", [0, 8, 12])
 def test_large_message(version: int) -> None:
-    """What is put off until it is looked at is the same as what is made at once (from bytes that may change)."""
+    """Fields decoded at the first look are the same as fields decoded at once (from bytes that may change)."""
     encoded = large_metadata().encode(version)
     at_once = MetadataResponse.decode(bytearray(encoded), version)
     for look in (
@@ -685,5 +685,5 @@ def test_import_is_light() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_request_without_a_declared_answer() -> None:
+def test_request_without_a_declared_response() -> None:
     assert not hasattr(Request, "response")

@@ -1,4 +1,4 @@
-"""What a stranger's message can cost: memory is bounded whatever the bytes say."""
+"""The cost of a stranger's message: memory is bounded for any bytes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ Element = Callable[[Field, int, bool], bytes]
 
 
 def crowded(cls: type[Message], version: int, size: int, make: Element = smallest) -> Iterator[tuple[str, bytes]]:
-    """For each array at the top of a message: about `size` bytes with as many elements in it as fit."""
+    """About `size` bytes for each array at the top of a message, with as many elements in it as fit."""
     flexible = version >= cls.flexible_from
     present = [f for f in cls.__fields__ if version in f.versions and version not in f.tagged]
     for crowd in present:
@@ -102,7 +102,7 @@ PAIRS = [
 
 @pytest.mark.parametrize("make", [smallest, dear])
 @pytest.mark.parametrize(("cls", "version"), PAIRS)
-def test_what_is_paid_covers_what_is_taken(cls: type[Message], version: int, make: Element) -> None:
+def test_the_charged_memory_covers_the_taken_memory(cls: type[Message], version: int, make: Element) -> None:
     """The memory that objects really take is never above the smallest allowance under which they are made."""
     for name, body in crowded(cls, version, 3000, make):
         cls.decode(body, version)  # compiles the version

@@ -44,7 +44,7 @@ def test_round_trip(cls: type[Message], version: int, data: st.DataObject) -> No
     assert decoded.encode(version) == encoded
     assert cls.decode(bytearray(encoded), version) == message
     assert cls.from_dict(message.to_dict()) == message
-    # What a version lacks is at its default after decoding, so the defaults are part of the comparison above.
+    # Fields that a version lacks have their defaults after decoding, so the defaults are part of the comparison above.
 
 
 @pytest.mark.parametrize(("cls", "version"), DAMAGED)

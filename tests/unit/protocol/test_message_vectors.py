@@ -16,7 +16,7 @@ VECTORS = json.loads(gzip.decompress((Path(__file__).parents[2] / "data" / "made
 
 
 def ours(vector: dict[str, Any]) -> bool:
-    """Whether the vector is of a message and version that Kafka 4.4.0 defines and that is declared here."""
+    """True if the vector is of a message and version that Kafka 4.4.0 defines and that is declared here."""
     name = vector.get("message", "")
     return name in MESSAGES and MESSAGES[name].min_version <= vector["version"] <= MESSAGES[name].max_version
 
@@ -76,7 +76,7 @@ def test_malformed(vector: dict[str, Any]) -> None:
         message = cls.decode(data, vector["version"])
         assert message.unknown_tagged_fields
         assert message.encode(vector["version"]) == data
-    else:  # where peers differ, we are with those who reject
+    else:  # where peers differ, kafwire rejects
         assert outcome in {"error", "either"}
         with pytest.raises(ProtocolError) as caught:
             cls.decode(data, vector["version"])

@@ -29,7 +29,7 @@ def test_the_highest_shared_version_is_chosen(
             choose("FetchRequest", ours, FETCH, {FETCH: theirs}, at_most=at_most)
 
 
-def test_an_old_broker_is_told_from_a_strange_one() -> None:
+def test_an_old_broker_differs_from_a_strange_one() -> None:
     with pytest.raises(ProtocolError, match="kafwire has 4 to 18, the broker 0 to 3; Kafka 3.0 or newer") as caught:
         choose("FetchRequest", (4, 18), FETCH, {FETCH: (0, 3)})
     assert caught.value.api == "FetchRequest"

@@ -158,7 +158,7 @@ def test_children_may_be_moved_out_and_released_apart() -> None:
     gc.collect()
 
 
-def test_capsules_that_nobody_takes_are_released() -> None:
+def test_unused_capsules_are_released() -> None:
     batch = chunk(Layout("t", 0), [(b"k", b"v" * 100, 1)] * 5000)
     live, _ = pool_bytes()
     for _ in range(20):

@@ -141,7 +141,7 @@ def test_what_ends_an_aborted_transaction(log: list[Any], aborted: list[tuple[in
     assert [record.value for record in chunk] == kept
 
 
-def test_what_is_in_no_transaction_is_not_aborted_with_one() -> None:
+def test_a_record_in_no_transaction_is_not_aborted_with_one() -> None:
     log = b"".join(
         encode_batch([b"%d" % offset], base_offset=offset, producer_id=7, transactional=offset != 1)
         for offset in range(3)
@@ -230,7 +230,7 @@ def test_an_lz4_match_before_the_start_never_shows_older_data(distance: int, lin
 
 
 def test_an_lz4_match_of_distance_zero_shows_nothing_either() -> None:
-    """Not allowed by the format, and let through by some releases of liblz4, which then write zeros."""
+    """The format forbids it; some releases of liblz4 let it through, and then write zeros."""
     packed = compress("lz4", SECRET)
     for _ in range(3):
         assert decompress("lz4", packed) == SECRET
@@ -279,7 +279,7 @@ def test_a_magic_that_does_not_exist_is_not_taken_for_another(magic: int) -> Non
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_a_malformed_record_is_not_dropped_silently(codec: str) -> None:
-    """The checksum is right: whoever wrote it wrote it so, and what it meant is not known."""
+    """The checksum is right: the producer wrote it so, and its meaning is unknown."""
     broken = varint(9) + b"\0\0\2" + varint(40) + b"k" + varint(1) + b"v" + b"\0\0"
     payload = GOOD + broken
     packed = payload if codec == "none" else compress(codec, payload)
@@ -295,7 +295,7 @@ def test_records_left_over_after_the_last_are_an_error(count: int) -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("rest", [b"\0", b"\0\0\0\1", b"trailing"])
-def test_bytes_behind_what_is_compressed_are_an_error(codec: str, rest: bytes) -> None:
+def test_bytes_behind_the_compressed_records_are_an_error(codec: str, rest: bytes) -> None:
     packed = compress(codec, GOOD)
     assert len(decode_batches(batch(packed, codec=codec))) == 1
     refused(batch(packed + rest, codec=codec), codec)

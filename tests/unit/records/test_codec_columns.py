@@ -1,4 +1,4 @@
-"""The columns of a chunk: what is left of them when a batch fails half-way, and how much memory they hold."""
+"""The columns of a chunk: their rest when a batch fails half-way, and how much memory they hold."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_columns_that_move_as_they_grow_keep_what_they_have() -> None:
 
 
 def live_bytes_of(data: bytes) -> int:
-    """What the one chunk of `data` keeps of the pool, its values alone."""
+    """The bytes of the pool that the one chunk of `data` keeps, its values alone."""
     gc.collect()
     before = pool_bytes()[0]
     kept = decode_chunks(data, Layout(columns=("value",)))
@@ -120,7 +120,7 @@ def live_bytes_of(data: bytes) -> int:
 
 
 def beginning(size: int) -> bytes:
-    """So many bytes of a batch that is larger."""
+    """The first `size` bytes of a larger batch."""
     return (struct.pack(">qi", 1, 1 << 30) + bytes(4) + b"\2").ljust(size, b"\0")
 
 
@@ -155,7 +155,7 @@ def test_a_large_buffer_of_which_a_quarter_is_used_becomes_a_smaller_one(value: 
 
 
 def test_what_a_large_buffer_has_in_it_counts_and_not_its_room() -> None:
-    """Memory that was mapped and never touched is nobody's."""
+    """Memory that was mapped and never touched does not count."""
     whole = encode_batch([bytes(20 * MIB)])
     (chunk,) = decode_chunks(whole, Layout(columns=("value",)))
     assert 20 * MIB < chunk.nbytes < 21 * MIB
@@ -180,7 +180,7 @@ def allocations(data: bytes, *columns: str) -> int:
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
-def test_what_is_left_of_a_chunk_is_reserved_at_once(compression: str) -> None:
+def test_the_rest_of_a_chunk_is_reserved_at_once(compression: str) -> None:
     def batches(count: int) -> bytes:
         rows = [(b"key", b"value" * 20, 5)] * 500
         return b"".join(encode_batch(rows, base_offset=500 * i, compression=compression) for i in range(count))

@@ -121,7 +121,7 @@ def test_relative_offsets_count_back_from_the_wrapper_s() -> None:
     assert (found.base_offset, found.last_offset) == (1003, 1009)
 
 
-def test_as_a_producer_sends_it_offsets_are_what_is_inside() -> None:
+def test_as_a_producer_sends_it_offsets_are_those_inside() -> None:
     rows = [Old(0, None, b"1"), Old(1, None, b"2")]
     assert [row[0] for row in seen(message_set(1, "lz4", rows, as_sent=True))] == [0, 1]
 
@@ -162,7 +162,7 @@ def wrapped(magic: int, inner: bytes, *, offset: int = 0, attributes: int = 1) -
 
 
 def resized(data: bytes, by: int) -> bytes:
-    """With another length than it has."""
+    """The batch with its length field changed."""
     return data[:8] + struct.pack(">i", struct.unpack(">i", data[8:12])[0] + by) + data[12:]
 
 
@@ -171,7 +171,7 @@ def with_crc(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_malformed_messages_inside_a_message_are_told_apart(magic: int) -> None:
+def test_malformed_messages_inside_a_message_have_different_errors(magic: int) -> None:
     good = old_message(magic, Old(0, b"k", b"v"))
     lengths = len(good) - 10  # of the key
     for inner, what in [
@@ -214,7 +214,7 @@ def test_offsets_below_zero_and_codecs_of_another_time_are_refused() -> None:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_empty_batches_count_as_read(codec: str) -> None:
-    """What compaction leaves of a producer's last batch: a header that says how far it reached."""
+    """A producer's last batch after compaction: a header that says how far it reached."""
     empty = PlainBatch([], base_offset=10, codec=codec, last_offset_delta=5, count=0)
     (found,) = decode_batches(reference_encode(empty))
     assert (len(found), found.base_offset, found.last_offset) == (0, 10, 15)
@@ -391,7 +391,7 @@ def test_header_keys_that_are_no_text_are_kept_and_shown(key: bytes) -> None:
 
 
 def test_the_slow_road_reads_old_lz4_frames_and_keeps_to_the_budget() -> None:
-    """Without a C library for lz4, through its package."""
+    """Frames go through the package `lz4`, without a C library."""
     rows = [Old(i, b"key", bytes(3000), 7) for i in range(5)]
     frame = bytearray(lz4.frame.compress(b"".join(old_message(0, row) for row in rows)))
     frame[14 if frame[4] & 8 else 6] ^= 0x5A

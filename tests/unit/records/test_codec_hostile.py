@@ -1,4 +1,4 @@
-"""Bytes that lie: whatever they are, the decoder answers with records or with a ProtocolError, in bounded memory."""
+"""Bytes that lie: whatever they are, the decoder returns records or raises a ProtocolError, in bounded memory."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_without_verification_a_wrong_checksum_passes() -> None:
     assert [record.value for record in batch] == [record.value for record in sample().records]
 
 
-def test_an_error_tells_where_it_is() -> None:
+def test_an_error_names_its_place() -> None:
     good = reference_encode(sample())
     bad = bytearray(good)
     bad[61] = 0x7E  # the first record's length: 63, more than there is... of the record after it

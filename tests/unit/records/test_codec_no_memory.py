@@ -27,7 +27,7 @@ NOISE = random.Random(4).randbytes(200_000)
 @pytest.fixture(autouse=True)
 def plenty_afterwards() -> Iterator[None]:
     gc.collect()
-    gc.freeze()  # what other tests left behind need not be looked through each time
+    gc.freeze()  # leftovers of other tests need not be looked through each time
     yield
     gc.unfreeze()
     fail_after(-1)

@@ -77,7 +77,7 @@ def test_decodes_what_the_reference_encodes(batch: PlainBatch) -> None:
 
 @BATCHES_TAKE_TIME
 @given(batches(), st.sampled_from([None, 1, 5]))
-def test_the_reference_decodes_what_is_encoded(batch: PlainBatch, level: int | None) -> None:
+def test_the_reference_decodes_encoded_batches(batch: PlainBatch, level: int | None) -> None:
     records = [
         Record(
             record.value,

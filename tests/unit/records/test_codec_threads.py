@@ -1,4 +1,4 @@
-"""Many threads decode and encode at once: the passes run without the GIL and share only what is guarded."""
+"""Many threads decode and encode at once: the passes run without the GIL and share only guarded state."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ TIMES = st.integers(0, 40) | st.sampled_from([-1, LOWEST, HIGHEST])
 
 @settings(max_examples=seeds.examples(150))
 @given(st.lists(record_batches(magic=st.sampled_from([0, 1, 2])), max_size=4), st.data())
-def test_what_is_kept_are_the_records_in_the_range(batches: list[EncodedBatch], data: st.DataObject) -> None:
+def test_the_kept_records_are_those_in_the_range(batches: list[EncodedBatch], data: st.DataObject) -> None:
     for batch in batches:
         everything = found(batch.data, None)
         known = [t for _, t in everything if t is not None]
@@ -165,7 +165,7 @@ def test_offsets_and_times_both_bound() -> None:
         assert found(blob, (low, high), start=start, end=end) == expected
 
 
-def test_offsets_of_what_is_passed_over_must_rise_too() -> None:
+def test_offsets_of_skipped_batches_must_rise_too() -> None:
     blob = batch_of(1, 2, base=5) + batch_of(1, base=3) + batch_of(100, base=9)
     with pytest.raises(ProtocolError, match="after a batch that ended at 6"):
         found(blob, (50, HIGHEST), check_order=True)

@@ -66,7 +66,7 @@ def test_every_source_of_every_codec_reads_what_others_make(bound: str) -> None:
             assert decompress(bound, packed + packed) == data + data  # frames and members follow one another
 
 
-def test_every_source_of_every_codec_refuses_what_is_damaged(bound: str) -> None:
+def test_every_source_of_every_codec_refuses_damaged_bytes(bound: str) -> None:
     data = b"".join(b"key-%d:%d;" % (i % 97, i * i) for i in range(3_000))
     packed = compress(bound, data)
     for cut in (1, 5, len(packed) // 2, len(packed) - 1):
@@ -166,8 +166,8 @@ def test_gzip_headers_with_every_optional_field() -> None:
 
 
 @pytest.mark.parametrize("size", [70_000, 5_000_000])
-def test_zstd_frames_that_do_not_tell_their_size(size: int) -> None:
-    """As Java writes them; 5 MB of zeros are more than any first guess at the room they need."""
+def test_zstd_frames_without_their_size(size: int) -> None:
+    """Java writes such frames; 5 MB of zeros are more than any first guess at the room they need."""
     packed = zstandard.ZstdCompressor(write_content_size=False).compress(bytes(size))
     assert decompress("zstd", packed) == bytes(size)
     assert decompress("zstd", packed, max_decompressed=size) == bytes(size)

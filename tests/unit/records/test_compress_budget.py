@@ -37,7 +37,7 @@ PACKED = {
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
     yield
-    assert budget()[1] == 0, "somebody still holds a part of it"
+    assert budget()[1] == 0, "a part of it is still in use"
     set_budget(1 << 30)
 
 
@@ -51,7 +51,7 @@ def test_it_is_one_gib_unless_set() -> None:
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_what_is_larger_than_all_of_it_is_refused(codec: str) -> None:
+def test_data_larger_than_the_budget_is_refused(codec: str) -> None:
     set_budget(40 * MIB)
     with pytest.raises(ProtocolError, match="this process's budget for decompression, 41943040 bytes"):
         decompress(codec, PACKED[codec])
@@ -70,7 +70,7 @@ def test_small_batches_are_free(codec: str) -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
 def test_a_guess_that_is_more_than_the_budget_is_no_reason_to_refuse(codec: str) -> None:
-    """What does not compress is expected to, fourfold: 12 MiB are first thought to be 48."""
+    """Data that does not compress is expected to, fourfold: 12 MiB are first thought to be 48."""
     set_budget(40 * MIB)
     noise = random.Random(1).randbytes(12 * MIB)
     packed = (
@@ -94,7 +94,7 @@ def test_everything_is_given_back_after_an_error_too() -> None:
 
 @pytest.mark.parametrize("data", [large_record("lz4", "value", 60 * MIB), large_record("zstd", "key", 60 * MIB)])
 def test_sound_batches_wait_for_one_another_and_never_fail(data: bytes) -> None:
-    """Room for one and a half: whoever comes too late gives up its part, waits, and decodes after the others."""
+    """Room for one and a half: a thread that comes too late gives up its part, waits, and decodes after the others."""
     set_budget(100 * MIB)
     threads, lengths, most = 6, [], [0]
     done = threading.Event()

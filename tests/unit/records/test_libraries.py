@@ -1,4 +1,4 @@
-"""Compression runs in C without the GIL: a codec that falls back to Python is slow, and nobody would notice."""
+"""Compression runs in C without the GIL: a codec that falls back to Python is slow, without any other sign."""
 
 import pytest
 

@@ -29,7 +29,7 @@ def one(data: bytes) -> RecordBatch:
     return batch
 
 
-def test_a_record_batch_tells_what_is_on_the_wire() -> None:
+def test_a_record_batch_has_the_fields_of_its_header() -> None:
     batch = one(
         encode_batch(
             ROWS,
@@ -174,7 +174,7 @@ def test_no_python_object_is_made_per_record() -> None:
     assert arrow.num_rows == 1_000_000
 
 
-def test_exported_columns_live_as_long_as_somebody_holds_them() -> None:
+def test_exported_columns_live_as_long_as_a_reference() -> None:
     live_before, _ = pool_bytes()
     (batch,) = decode_chunks(encode_batch([(b"k%d" % i, b"v" * 500, i) for i in range(2000)]), Layout("t", 0))
     values = batch.to_arrow().column("value")
@@ -202,7 +202,7 @@ def test_exported_columns_live_as_long_as_somebody_holds_them() -> None:
         ([(None, b"", 1 << 63)], "does not fit"),
     ],
 )
-def test_what_is_no_record_is_named(records: list[Any], why: str) -> None:
+def test_a_value_that_is_no_record_is_named(records: list[Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         encode_batch(records)
 

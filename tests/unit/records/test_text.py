@@ -190,7 +190,7 @@ def test_a_record_that_is_longer_than_a_piece() -> None:
         b"\xc3",
     ],
 )
-def test_what_is_no_utf_8_is_base64(value: bytes) -> None:
+def test_bytes_that_are_no_utf_8_are_base64(value: bytes) -> None:
     shown = json.loads(render(batch_of([Record(value)]), ("value", "json")))
     assert base64.b64decode(shown["base64"]) == value
 

@@ -43,7 +43,7 @@ def world() -> Any:
 
 
 def fails(world: ClusterWorld) -> None:
-    """From now on no broker responds."""
+    """Let no broker respond from now on."""
     world.state.interceptors.insert(0, hang)
 
 

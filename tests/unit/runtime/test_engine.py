@@ -31,7 +31,7 @@ def engine() -> Iterator[NativeEngine]:
 
 
 class Member:
-    """What the engine asks of its members, written down."""
+    """The engine's calls to its members, written down."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -136,7 +136,7 @@ def _interrupted(call: Callable[[], object], after: int) -> bool:
     def strike(frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
         nonlocal left
         if frame.f_code.co_filename == _weakrefset.__file__:
-            return None  # what the collector calls cannot raise
+            return None  # calls of the collector cannot raise
         frame.f_trace_opcodes = True
         if event == "opcode":
             left -= 1
@@ -147,7 +147,7 @@ def _interrupted(call: Callable[[], object], after: int) -> bool:
 
     before = sys.gettrace()
     try:
-        sys._getframe().f_trace_opcodes = True  # where nobody asks for that before, Python 3.12 tells of lines alone
+        sys._getframe().f_trace_opcodes = True  # without this line before, Python 3.12 reports lines alone
         sys.settrace(strike)
         call()
     except KeyboardInterrupt:
@@ -191,7 +191,7 @@ def test_stopping_ends_members_tasks_and_both_threads() -> None:
 
 
 def test_what_tasks_start_as_they_are_cancelled_runs_before_the_end() -> None:
-    """The requests of a connection that is closed by then are answered too."""
+    """The requests of a connection that is closed by then end too."""
     heard: list[str] = []
     engine = NativeEngine()
 
@@ -220,7 +220,7 @@ def test_a_member_that_cannot_end_does_not_keep_others_from_it() -> None:
     assert sound.heard
 
 
-def test_a_fork_is_told_and_touches_nothing(engine: NativeEngine) -> None:
+def test_a_fork_is_an_error_and_touches_nothing(engine: NativeEngine) -> None:
     member = Member()
     engine.join(member)
 

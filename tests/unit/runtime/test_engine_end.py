@@ -30,7 +30,7 @@ async def for_ever() -> None:
 
 
 def break_selector(engine: NativeEngine) -> None:
-    """Have the next turn of the loop raise, as a selector does whose descriptor was closed."""
+    """Let the next turn of the loop raise, as a selector does whose descriptor was closed."""
 
     def fail() -> None:
         def select(timeout: float | None) -> Any:
@@ -116,7 +116,7 @@ def test_the_next_client_has_another_engine_and_so_has_a_fork() -> None:
     in_child(check)
 
 
-def test_deliveries_fail_and_who_waits_is_let_go(own: NativeEngine) -> None:
+def test_deliveries_fail_and_waiting_calls_end(own: NativeEngine) -> None:
     with kafwire.testing.EmbeddedKafka() as kafka:
         kafka.create_topic("t", partitions=1)
         producer = kafwire.Producer(kafka.bootstrap, engine=own, linger_ms=60_000)

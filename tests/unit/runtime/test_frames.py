@@ -119,7 +119,7 @@ def test_large_frames_among_small_ones_at_every_limit(size: int) -> None:
     bodies=st.lists(st.one_of(st.binary(max_size=40), st.integers(0, 3 * STASH).map(bytes)), min_size=1, max_size=8),
     seed=st.integers(0, 2**32),
 )
-def test_any_split_gives_the_same_answers(bodies: list[bytes], seed: int) -> None:
+def test_any_split_gives_the_same_responses(bodies: list[bytes], seed: int) -> None:
     dice = random.Random(seed)
     stream = list(enumerate(bodies, 1))
     data = b"".join(answer(*each) for each in stream)
@@ -157,7 +157,7 @@ def test_take_gathers_many_requests_at_once() -> None:
     assert frames.outstanding() == list(range(1000))
 
 
-def test_a_request_without_an_answer_is_sent_with_its_last_byte_and_has_no_slot() -> None:
+def test_a_request_without_a_response_is_sent_with_its_last_byte_and_has_no_slot() -> None:
     frames = Frames(LIMIT)
     frames.queue(10, 1, [b"ab"])
     frames.queue(20, 2, [b"cd"], expect_response=False)
@@ -175,7 +175,7 @@ def test_a_request_without_an_answer_is_sent_with_its_last_byte_and_has_no_slot(
     assert [token for _, token, _ in frames.completions()] == [10, 40]
 
 
-def test_requests_without_answers_behind_one_that_was_answered() -> None:
+def test_requests_without_responses_behind_one_that_has_its_response() -> None:
     frames = asked(1)
     frames.feed(answer(1))
     assert len(frames.completions()) == 1
@@ -190,7 +190,7 @@ def test_requests_without_answers_behind_one_that_was_answered() -> None:
     assert frames.outstanding() == []
 
 
-def test_requests_without_answers_alone() -> None:
+def test_requests_without_responses_alone() -> None:
     frames = Frames(LIMIT)
     for token in range(3):
         frames.queue(token, token, [b"x"], expect_response=False)
@@ -233,13 +233,13 @@ def test_bad_bytes_poison_for_good(data: bytes, message: str) -> None:
         assert frames.outstanding() == [10, 20, 30]
 
 
-def test_an_answer_nobody_asked_for() -> None:
+def test_a_response_without_a_request() -> None:
     frames = Frames(LIMIT)
     with pytest.raises(ProtocolError, match="correlation id 5, but no request is pending"):
         frames.feed(answer(5))
 
 
-def test_an_answer_before_the_request_is_out() -> None:
+def test_a_response_before_the_request_is_out() -> None:
     frames = Frames(LIMIT)
     frames.queue(1, 5, [b"request"])
     frames.take(10)
@@ -247,7 +247,7 @@ def test_an_answer_before_the_request_is_out() -> None:
         frames.feed(answer(5))
 
 
-def test_a_second_answer_to_the_same_request() -> None:
+def test_a_second_response_to_the_same_request() -> None:
     frames = asked(5)
     with pytest.raises(ProtocolError, match="correlation id 5, but no request is pending"):
         frames.feed(answer(5) * 2)
@@ -264,7 +264,7 @@ def test_a_new_limit_counts_from_the_next_frame_on() -> None:
         frames.feed(answer(2, b"x" * 5))
 
 
-def test_a_prefix_allocates_nothing_before_its_answer_is_known_to_be_owed() -> None:
+def test_a_prefix_allocates_nothing_before_its_response_is_known_to_be_owed() -> None:
     live = pool_bytes()[0]
     frames = asked(1, max_frame=100 << 20)
     with pytest.raises(ProtocolError, match="correlation id 2"):

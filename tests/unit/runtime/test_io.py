@@ -1,4 +1,4 @@
-"""The native I/O thread over loopback: what completes, in which order, and what is left when it ends."""
+"""The native I/O thread over loopback: its completions, their order, and the state that is left when it ends."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Wire:
 @pytest.fixture
 def wire() -> Iterator[Wire]:
     gc.collect()
-    gc.collect()  # what other tests have left
+    gc.collect()  # leftovers of other tests
     live, descriptors, threads = pool_bytes()[0], open_descriptors(), native_threads()
     made = Wire()
     yield made
@@ -118,7 +118,7 @@ def open_descriptors() -> int:
 
 
 def native_threads() -> set[str]:
-    """The ids of this process's I/O threads; somebody else's may be among them."""
+    """The ids of this process's I/O threads; those of another loop may be among them."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # a thread that has just ended
@@ -153,10 +153,10 @@ def receive(peer: socket.socket, size: int) -> bytes:
     return bytes(data)
 
 
-# ---- requests and answers
+# ---- requests and responses
 
 
-def test_a_request_and_its_answer(wire: Wire) -> None:
+def test_a_request_and_its_response(wire: Wire) -> None:
     number, peer = wire.connect()
     wire.loop.submit(number, 2**64 - 1, 7, [b"head", Buffer(b"payload")], True)
     assert receive(peer, 15) == framed(b"head", b"payload")
@@ -164,7 +164,7 @@ def test_a_request_and_its_answer(wire: Wire) -> None:
     assert wire.events(1) == [(RESPONSE, number, 2**64 - 1, struct.pack(">i", 7) + b"result")]
 
 
-def test_requests_are_pipelined_and_answers_matched_in_order(wire: Wire) -> None:
+def test_requests_are_pipelined_and_responses_matched_in_order(wire: Wire) -> None:
     number, peer = wire.connect()
     for token in range(100):
         wire.loop.submit(number, token, 1000 + token, [b"request %3d" % token], True)
@@ -175,7 +175,7 @@ def test_requests_are_pipelined_and_answers_matched_in_order(wire: Wire) -> None
     ]
 
 
-def test_many_small_answers_cost_few_receive_calls(wire: Wire) -> None:
+def test_many_small_responses_cost_few_receive_calls(wire: Wire) -> None:
     number, peer = wire.connect()
     for token in range(500):
         wire.loop.submit(number, token, token, [b"request"], True)
@@ -189,7 +189,7 @@ def test_many_small_answers_cost_few_receive_calls(wire: Wire) -> None:
     assert after["notifications"] - before["notifications"] <= 20
 
 
-def test_answers_byte_by_byte(wire: Wire) -> None:
+def test_responses_byte_by_byte(wire: Wire) -> None:
     number, peer = wire.connect()
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for token in range(20):
@@ -201,7 +201,7 @@ def test_answers_byte_by_byte(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 16 << 10, 64 << 10, 1 << 20, 8 << 20, 40 << 20])
-def test_answers_of_any_size(wire: Wire, size: int) -> None:
+def test_responses_of_any_size(wire: Wire, size: int) -> None:
     number, peer = wire.connect()
     for token in range(2):
         wire.loop.submit(number, token, token, [b"fetch"], True)
@@ -226,7 +226,7 @@ def test_requests_before_the_connection_is_open_wait_for_it(wire: Wire) -> None:
         assert [each[2] for each in wire.events(2)] == [0, 2]
 
 
-def test_a_request_without_an_answer_is_reported_when_sent(wire: Wire) -> None:
+def test_a_request_without_a_response_is_reported_when_sent(wire: Wire) -> None:
     number, peer = wire.connect()
     wire.loop.submit(number, 1, 1, [b"first"], True)
     wire.loop.submit(number, 2, 2, [b"no answer"], False)
@@ -333,7 +333,7 @@ def test_socket_options_are_set(wire: Wire) -> None:
 # ---- ends
 
 
-def test_nobody_listens(wire: Wire) -> None:
+def test_no_server_listens(wire: Wire) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         address = closed.getsockname()
@@ -393,7 +393,7 @@ def test_the_peer_closes_at_every_point_of_a_frame(wire: Wire, size: int) -> Non
         assert wire.events(1) == [(CLOSED, number, 0, (errno.EPIPE, reason))]
 
 
-def test_a_peer_that_resets_is_told_from_one_that_closes(wire: Wire) -> None:
+def test_a_peer_that_resets_differs_from_one_that_closes(wire: Wire) -> None:
     number, peer = wire.connect()
     wire.loop.submit(number, 1, 1, [b"request"], True)
     receive(peer, 11)
@@ -441,7 +441,7 @@ def test_bytes_that_make_no_sense_close_the_connection(wire: Wire, data: bytes, 
         assert peer.recv(1) == b""
 
 
-def test_an_answer_nobody_asked_for_closes_the_connection(wire: Wire) -> None:
+def test_a_response_without_a_request_closes_the_connection(wire: Wire) -> None:
     number, peer = wire.connect()
     peer.sendall(answer(0))
     reason = "bad response: correlation id 0, but no request is pending"
@@ -461,7 +461,7 @@ def test_the_frame_limit_can_be_raised(wire: Wire) -> None:
     assert wire.events(1) == [(CLOSED, number, 0, (errno.EMSGSIZE, reason))]
 
 
-def test_what_is_set_of_a_connection_that_is_closed_already_is_no_error(wire: Wire) -> None:
+def test_settings_of_a_connection_that_is_closed_already_are_no_error(wire: Wire) -> None:
     number, _ = wire.connect()
     wire.loop.close_connection(number)
     assert wire.events(1) == [(CLOSED, number, 0, (0, "closed by this side"))]
@@ -470,7 +470,7 @@ def test_what_is_set_of_a_connection_that_is_closed_already_is_no_error(wire: Wi
         wire.loop.hold(unknown, True)
 
 
-def test_closing_drops_what_is_queued_and_owed_and_is_idempotent(wire: Wire) -> None:
+def test_closing_drops_queued_and_owed_requests_and_is_idempotent(wire: Wire) -> None:
     live = pool_bytes()[0]
     number, peer = wire.connect(receive=16384, send_buffer=4096)
     for token in range(5):
@@ -478,7 +478,7 @@ def test_closing_drops_what_is_queued_and_owed_and_is_idempotent(wire: Wire) -> 
     wire.loop.close_connection(number)
     wire.loop.close_connection(number)
     assert wire.readable(PATIENCE_S)
-    assert pool_bytes()[0] == live, "released by closing, whenever somebody drains"
+    assert pool_bytes()[0] == live, "released by closing, before the next drain"
     assert wire.events(1) == [(CLOSED, number, 0, (0, "closed by this side"))]
     wire.loop.close_connection(number)
     wire.loop.close_connection(12345)
@@ -680,7 +680,7 @@ def test_stop_closes_everything_and_what_waits_can_be_drained(wire: Wire) -> Non
 
 
 def test_stopping_while_threads_submit() -> None:
-    gc.collect()  # what other tests have left
+    gc.collect()  # leftovers of other tests
     live, descriptors = pool_bytes()[0], open_descriptors()
     for seed in range(20):
         wire = Wire()
@@ -766,7 +766,7 @@ def test_a_forked_child_cannot_use_it_and_does_not_harm_it(wire: Wire) -> None:
     assert receive(peer, 9) == framed(b"after")
 
 
-def test_closing_is_heard_although_a_forked_child_holds_the_descriptor(wire: Wire) -> None:
+def test_a_close_arrives_although_a_forked_child_holds_the_descriptor(wire: Wire) -> None:
     number, peer = wire.connect()
     hold, release = os.pipe()
     with warnings.catch_warnings():
@@ -825,6 +825,6 @@ def test_a_connection_to_itself_counts_as_refused() -> None:
     """Where only two local ports are left, connecting to a free one of them picks that port for its own end."""
     command = ["unshare", "--user", "--map-root-user", "--net", sys.executable, "-c"]
     if subprocess.run([*command, ""], capture_output=True, check=False).returncode:
-        pytest.skip("this machine lets nobody make a network namespace")
+        pytest.skip("this machine lets no user make a network namespace")
     done = subprocess.run([*command, SELF_CONNECT], capture_output=True, text=True, check=True)
     assert done.stdout.count(f"({errno.ECONNREFUSED}, 'connect failed: Connection refused')") == 2, done.stdout

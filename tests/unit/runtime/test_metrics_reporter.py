@@ -38,7 +38,7 @@ class Blocked:
 
 
 class Subject:
-    """What has metrics."""
+    """An object with metrics."""
 
     def __init__(self) -> None:
         self.snapshots = 0
@@ -83,7 +83,7 @@ def test_a_busy_hook_is_passed_over_and_never_queued(engine: NativeEngine, block
     engine.start(reporter.stop)
 
 
-def test_a_reporter_keeps_nobody_alive(engine: NativeEngine) -> None:
+def test_a_reporter_keeps_no_subject_alive(engine: NativeEngine) -> None:
     subject = Subject()
     gone = weakref.ref(subject)
     engine.start(Reporter(engine, lambda _: None, 1).start, subject.metrics)
@@ -127,7 +127,7 @@ def test_a_dropped_producer_goes(kind: Any, *, has_hook: bool) -> None:
 
 
 def test_the_first_snapshot_may_be_taken_before_the_constructor_returns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine is another thread: to it the sender is complete as soon as it hears of the reporter."""
+    """The engine is another thread: to it the sender is complete as soon as it gets the reporter."""
     found: list[dict[str, Any]] = []
 
     def at_once(_: Reporter, snapshot: Callable[[], dict[str, Any]]) -> None:
@@ -152,7 +152,7 @@ def test_what_a_dropped_producer_was_given_is_sent() -> None:
         assert all(connection.closed for connection in world.connections)
 
 
-def test_what_a_dropped_producer_could_not_send_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_undelivered_records_of_a_dropped_producer_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", delivery_timeout_ms=40_000)

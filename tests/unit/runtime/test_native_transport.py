@@ -52,7 +52,7 @@ class ScriptedLoop:
 
 
 class Notes:
-    """A receiver that writes down what it hears."""
+    """A receiver that writes down its calls."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[Any, ...]] = []

@@ -24,7 +24,7 @@ def engine() -> Iterator[NativeEngine]:
 
 
 class NameServer:
-    """Stands in for the system's resolver: it knows addresses, answers one name, and hangs on all others."""
+    """Stands in for the system's resolver: it knows addresses, resolves one name, and hangs on all others."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -67,7 +67,7 @@ def test_names_are_looked_up_while_other_threads_are_busy(engine: NativeEngine, 
 
 
 def test_a_few_names_are_looked_up_at_a_time(engine: NativeEngine, server: NameServer) -> None:
-    """Whoever gave up has not freed its place: its thread is still there."""
+    """A call that gave up has not freed its place: its thread is still there."""
 
     async def look_up() -> None:
         for number in range(2 * LOOK_UPS):

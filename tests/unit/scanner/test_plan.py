@@ -1,4 +1,4 @@
-"""`scanner.plan`: what a scan may fetch at once. What it then does is in `test_plan_fetching.py`."""
+"""`scanner.plan`: what a scan may fetch at once. Its behaviour is in `test_plan_fetching.py`."""
 
 from __future__ import annotations
 

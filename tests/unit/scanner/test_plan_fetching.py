@@ -186,7 +186,7 @@ def test_read_committed_ends_at_the_last_stable_offset() -> None:
 
 
 def test_a_new_leader_whose_last_stable_offset_lags_ends_no_read() -> None:
-    """Its high watermark is past the end, but it may not answer with what it cannot tell to be committed."""
+    """Its high watermark is past the end, but it may not return records that it does not know to be committed."""
     with World(brokers=2) as world:
         rows = fill(world, "t", replicas=2)
         read = Scanning(world, ["t"], isolation_level="read_committed", fetch_max_bytes=1)
@@ -201,7 +201,7 @@ def test_a_new_leader_whose_last_stable_offset_lags_ends_no_read() -> None:
 
 @pytest.mark.parametrize("stable", [0, 3, 9])
 def test_an_end_that_is_named_is_waited_for_until_it_is_stable(stable: int) -> None:
-    """As the offsets of a transaction are whose commit has returned: its markers are written after that."""
+    """A transaction whose commit has returned has such offsets: its markers are written after that."""
 
     async def decide(read: Scanning) -> None:
         read.fetcher.start()
@@ -223,7 +223,7 @@ def test_an_end_that_is_named_is_waited_for_until_it_is_stable(stable: int) -> N
         assert len(world.made("Fetch")) < 70  # they are parked at the broker
 
 
-def test_a_transaction_that_stays_open_is_told_in_time() -> None:
+def test_a_transaction_that_stays_open_is_an_error_in_time() -> None:
     with World() as world:
         rows = fill(world, "t")
         world.topics["t"].partitions[0].stable = 6
@@ -238,13 +238,13 @@ def test_a_transaction_that_stays_open_is_told_in_time() -> None:
 
 
 @pytest.mark.parametrize("fetch_max_bytes", [1, 90, 150, 1000])
-def test_partial_batches_at_the_end_of_an_answer_are_asked_for_again(fetch_max_bytes: int) -> None:
+def test_partial_batches_at_the_end_of_a_response_are_requested_again(fetch_max_bytes: int) -> None:
     with World() as world:
         rows = fill(world, "t", partitions=3, batches=5)
         assert Scanning(world, ["t"], fetch_max_bytes=fetch_max_bytes).all() == rows
 
 
-def test_who_got_the_beginning_of_a_batch_is_asked_for_before_who_got_one() -> None:
+def test_a_partition_with_the_beginning_of_a_batch_is_requested_before_one_with_a_batch() -> None:
     def cut(call: Call) -> Any:
         answer, _ = world._fetch(call)
         for part in answer.responses[0].partitions[1:]:
@@ -259,7 +259,7 @@ def test_who_got_the_beginning_of_a_batch_is_asked_for_before_who_got_one() -> N
         assert first[:3] == [0, 1, 2]
 
 
-def test_an_answer_without_one_whole_batch_is_an_error() -> None:
+def test_a_response_without_one_whole_batch_is_an_error() -> None:
     def cut(call: Call) -> Any:
         answer, _ = world._fetch(call)
         for part in answer.responses[0].partitions:
@@ -279,7 +279,7 @@ def test_batches_that_end_before_what_was_asked_for_are_an_error() -> None:
         log = world.topics["t"].partitions[0]
         read = Scanning(world, ["t"], start={("t", 0): 6}, end={("t", 0): 12})  # type: ignore[dict-item]
         for stored in log.batches:
-            stored.next += 6  # what is sent for offset 6 are the offsets 0 to 5
+            stored.next += 6  # the batches sent for offset 6 have the offsets 0 to 5
         with pytest.raises(
             ProtocolError, match="t-0, after offset 6, from broker 1 .*batches that end before the requested offset"
         ):
@@ -313,7 +313,7 @@ def test_a_damaged_batch_is_an_error_after_the_records_before_it() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0", b"\0" * 3 + b"\xff" * 40])
-def test_an_answer_that_cannot_be_read_is_an_error(answer: bytes) -> None:
+def test_a_response_that_cannot_be_read_is_an_error(answer: bytes) -> None:
     with World() as world:
         fill(world, "t")
         world.on("Fetch", lambda _: answer)
@@ -332,7 +332,7 @@ def test_deleted_records_are_an_error_that_says_so() -> None:
         assert caught.value.code == 1
 
 
-def test_a_topic_made_anew_while_it_is_read_is_an_error_that_says_so() -> None:
+def test_a_topic_recreated_while_it_is_read_is_an_error_that_says_so() -> None:
     with World() as world:
         fill(world, "t")
         read = Scanning(world, ["t"])
@@ -344,7 +344,7 @@ def test_a_topic_made_anew_while_it_is_read_is_an_error_that_says_so() -> None:
         assert caught.value.code == 100
 
 
-def test_a_plan_does_not_trust_what_is_remembered_of_a_topic() -> None:
+def test_a_plan_does_not_trust_cached_metadata_of_a_topic() -> None:
     with World() as world:
         fill(world, "t")
         first = Scanning(world, ["t"])
@@ -411,7 +411,7 @@ def test_errors_that_no_retry_mends_end_the_read(code: int) -> None:
         assert caught.value.code == code
 
 
-def test_an_answer_that_nobody_may_have_ends_the_read() -> None:
+def test_a_denied_fetch_ends_the_read() -> None:
     with World() as world:
         fill(world, "t")
         world.on("Fetch", lambda _: protocol.FetchResponse(error_code=29))
@@ -420,7 +420,7 @@ def test_an_answer_that_nobody_may_have_ends_the_read() -> None:
 
 
 def refusing(world: World, code: int, *, whole: bool) -> Callable[[Call], Any]:
-    """Answers with an error: of the whole request, or of partition 0."""
+    """Responses with an error: of the whole request, or of partition 0."""
 
     def refuse(call: Call) -> Any:
         if whole:
@@ -435,9 +435,7 @@ def refusing(world: World, code: int, *, whole: bool) -> Callable[[Call], Any]:
 
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("code", [-1, 7, 42, 32_000])
-def test_errors_that_nobody_explains_are_tried_again(
-    code: int, caplog: pytest.LogCaptureFixture, *, whole: bool
-) -> None:
+def test_unknown_errors_are_retried(code: int, caplog: pytest.LogCaptureFixture, *, whole: bool) -> None:
     if code == 42 and not whole:
         return  # known, and not to be mended: of a partition that ends the read
     with World() as world:
@@ -454,7 +452,7 @@ def test_errors_that_nobody_explains_are_tried_again(
 
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("code", [-1, 32_000])
-def test_errors_that_nobody_explains_and_that_stay_are_told_in_time(code: int, *, whole: bool) -> None:
+def test_unknown_errors_that_stay_are_raised_in_time(code: int, *, whole: bool) -> None:
     """The other partitions go on meanwhile; that is no progress of this one."""
     with World() as world:
         fill(world, "t", partitions=2, batches=200)
@@ -508,7 +506,7 @@ def test_a_broker_that_restarts_does_not_end_the_read() -> None:
         assert read.rows == rows
 
 
-def test_a_broker_that_answers_no_fetch_is_given_up_in_time() -> None:
+def test_a_broker_that_responds_to_no_fetch_is_given_up_in_time() -> None:
     with World() as world:
         fill(world, "t")
         world.on("Fetch", lambda _: NEVER)
@@ -544,7 +542,7 @@ def test_looking_for_leaders_waits_longer_each_time() -> None:
         assert len(world.made("Fetch")) <= len(times), "each is asked after one look"
 
 
-def test_an_old_failure_does_not_count_once_an_answer_was_good() -> None:
+def test_an_old_failure_does_not_count_once_a_response_was_good() -> None:
     """Two short failures with minutes between, of a partition that is never served as another one always has data."""
 
     def slow(call: Call) -> Any:
@@ -577,8 +575,8 @@ def test_a_throttled_broker_fetcher_sends_nothing_until_it_may() -> None:
         assert all(late - early >= 3_000 for early, late in itertools.pairwise(times))
 
 
-def test_an_answer_emptied_by_a_quota_ends_nothing() -> None:
-    """A broker that throttles may answer without any partition: nobody's end was passed."""
+def test_a_response_emptied_by_a_quota_ends_nothing() -> None:
+    """A broker that throttles may respond without any partition: no partition's end was passed."""
     with World() as world:
         rows = fill(world, "t")
         emptied = protocol.FetchResponse(throttle_time_ms=100)
@@ -586,7 +584,7 @@ def test_an_answer_emptied_by_a_quota_ends_nothing() -> None:
         assert Scanning(world, ["t"]).all() == rows
 
 
-def test_stopping_drops_answers_that_are_still_to_come() -> None:
+def test_stopping_drops_responses_that_are_still_to_come() -> None:
     async def stop_soon(read: Scanning) -> None:
         read.fetcher.start()
         await asyncio.sleep(0.0035)
@@ -607,7 +605,7 @@ def test_stopping_drops_answers_that_are_still_to_come() -> None:
 
 
 @seeds.several(20)
-def test_requests_stay_within_the_budget_whatever_answers_and_reader_do(seed: int) -> None:
+def test_requests_stay_within_the_budget_whatever_responses_and_reader_do(seed: int) -> None:
     chance = random.Random(seed)
     with World(brokers=chance.randint(1, 4), seed=seed) as world:
         rows = fill(
@@ -618,7 +616,7 @@ def test_requests_stay_within_the_budget_whatever_answers_and_reader_do(seed: in
             records=chance.randint(1, 4),
             size=chance.randint(1, 60),
         )
-        limit = chance.choice([900, 1200, 2000])  # room for any batch, and for what stands around it in an answer
+        limit = chance.choice([900, 1200, 2000])  # room for any batch, and for the fields around it in a response
         memory = chance.choice([limit, 2 * limit - 1, 3 * limit, 5 * limit])
         read = Scanning(world, ["t"], fetch_max_bytes=limit, fetch_memory=memory)
 
@@ -646,8 +644,8 @@ def test_one_batch_larger_than_the_budget_is_read_all_the_same() -> None:
         assert read.rows == rows
 
 
-def test_a_broker_fetcher_that_waits_for_room_hears_of_an_answer_that_used_none() -> None:
-    """Only one request fits; the first broker fetcher's answer is empty, so no reader will ever give bytes back for
+def test_a_broker_fetcher_that_waits_for_room_wakes_after_a_response_that_used_none() -> None:
+    """Only one request fits; the first broker fetcher's response is empty, so no reader will ever give bytes back for
     it."""
     with World(brokers=2) as world:
         rows = fill(world, "t", partitions=2, batches=1)
@@ -656,7 +654,7 @@ def test_a_broker_fetcher_that_waits_for_room_hears_of_an_answer_that_used_none(
         assert Scanning(world, ["t"], fetch_max_bytes=1_000, fetch_memory=1_000).all() == rows
 
 
-def test_a_broker_fetcher_that_waits_for_room_hears_of_a_request_that_was_lost() -> None:
+def test_a_broker_fetcher_that_waits_for_room_wakes_after_a_lost_request() -> None:
     with World(brokers=2) as world:
         fill(world, "t", partitions=2)
         world.on("Fetch", lambda call: HANGUP if call.node == 1 else None)
@@ -679,7 +677,7 @@ def test_room_for_one_request_is_shared_by_all_brokers_in_turn() -> None:
 
 
 @seeds.several(15)
-def test_no_partition_with_data_waits_for_more_answers_than_there_are_partitions(seed: int) -> None:
+def test_no_partition_with_data_waits_for_more_responses_than_there_are_partitions(seed: int) -> None:
     """Over two topics, with invisible tails that never leave the front of the request."""
     chance = random.Random(seed)
     with World(seed=seed) as world:
@@ -735,8 +733,8 @@ def test_a_broker_fetcher_whose_broker_moved_hands_its_cursors_over() -> None:
         assert read.rows == rows
 
 
-def test_an_empty_answer_from_a_leader_that_lags_does_not_end_the_read() -> None:
-    """Its high watermark lies below the end that another leader told."""
+def test_an_empty_response_from_a_leader_that_lags_does_not_end_the_read() -> None:
+    """Its high watermark lies below the end that another leader returned."""
 
     async def scenario(read: Scanning) -> None:
         log = read.world.topics["t"].partitions[0]
@@ -803,5 +801,5 @@ def test_every_record_is_read_once_and_in_order_whatever_happens(seed: int) -> N
         assert not read.take()
         assert read.rows == rows
         read.close()
-        world.pass_time(1)  # a broker that hangs may owe an answer for what another gave
+        world.pass_time(1)  # a broker that hangs may owe a response for records that another broker gave
         assert read.fetcher.budget.reserved == 0

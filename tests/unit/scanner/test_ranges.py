@@ -82,7 +82,7 @@ def test_points_in_time(when: Any, timestamp: int) -> None:
 
 
 @pytest.mark.parametrize("when", ["now", "", -1, -3, True, None, 1.5, b"earliest", dt.date(2013, 1, 1)])
-def test_what_is_no_point_in_time_is_refused(when: Any) -> None:
+def test_a_value_that_is_no_point_in_time_is_refused(when: Any) -> None:
     with pytest.raises(ConfigError, match="is not 'earliest', 'latest', a datetime or milliseconds"):
         place_of(when)
 
@@ -232,7 +232,9 @@ def test_an_offset_range_that_goes_backwards_is_named() -> None:
         ({"end": 5}, r"end=5: .*kafwire.Offset\(5\)"),
     ],
 )
-def test_bounds_that_make_no_sense_are_told_before_a_broker_is_asked(arguments: dict[str, Any], because: str) -> None:
+def test_bounds_that_make_no_sense_are_an_error_before_a_broker_is_asked(
+    arguments: dict[str, Any], because: str
+) -> None:
     defaults: dict[str, Any] = {"partitions": None, "start": "earliest", "end": "latest"}
     with pytest.raises(ConfigError, match=because):
         Bounds(["t"], **{**defaults, **arguments})
@@ -278,7 +280,7 @@ def test_only_what_failed_is_asked_again_once_leaders_moved() -> None:
 
 
 def test_leaders_are_asked_in_the_epoch_that_is_known_of_them() -> None:
-    """So a broker that was deposed, or one that has not heard of it yet, does not answer for the leader."""
+    """A broker that was deposed, or one that does not know it yet, then does not respond for the leader."""
     with make_world() as world:
         cluster = make_cluster(world)
         world.run(cluster.topic("t"))
@@ -350,7 +352,7 @@ def test_an_error_that_no_retry_mends_ends_it_at_once() -> None:
         assert len(world.made("ListOffsets")) == 1
 
 
-def test_an_answer_that_leaves_a_partition_out_is_an_error() -> None:
+def test_a_response_that_leaves_a_partition_out_is_an_error() -> None:
     def leave_out(call: Call) -> Any:
         answer = world._on_ListOffsets(call)
         del answer.topics[0].partitions[0]
@@ -362,7 +364,7 @@ def test_an_answer_that_leaves_a_partition_out_is_an_error() -> None:
             world.run(list_offsets(make_cluster(world), {("t", p): LATEST for p in range(3)}))
 
 
-def test_one_leader_that_is_gone_does_not_lose_the_answers_of_others() -> None:
+def test_one_leader_that_is_gone_does_not_lose_the_responses_of_others() -> None:
     async def revive(world: World, cluster: Cluster) -> Any:
         await cluster.refresh(["t"])
         world.kill(2)
@@ -396,7 +398,7 @@ def test_filters_by_time(timestamps: Any, window: Any) -> None:
 
 
 @pytest.mark.parametrize("timestamps", [5, (), (1,), (1, 2, 3), "12", ("earliest", 5), (5, "latest"), {1: 2, 3: 4}])
-def test_what_is_no_pair_of_times_is_refused(timestamps: Any) -> None:
+def test_a_value_that_is_no_pair_of_times_is_refused(timestamps: Any) -> None:
     with pytest.raises(ConfigError, match=r"timestamps must be a pair \(from, to\)"):
         window_of(timestamps)
 
@@ -423,7 +425,7 @@ def test_reading_begins_where_the_first_record_of_the_time_is() -> None:
         assert plan(world, timestamps=(first, None), end=moment(late)) == [(0, 3, 7), (1, 8, 12), (2, 13, 17)]
 
 
-def test_offsets_that_go_backwards_are_told_with_a_filter_too() -> None:
+def test_offsets_that_go_backwards_are_an_error_with_a_filter_too() -> None:
     with make_world() as world, pytest.raises(ConfigError, match="t-1: the start offset 9 is after the end offset 7"):
         plan(world, start=at(p1=9), end=at(p1=7), timestamps=(HOUR_MS, None))
 
@@ -437,7 +439,7 @@ def test_a_record_that_arrives_meanwhile_is_after_the_end_and_not_before_the_sta
         asked: set[int] = set()
 
         async def slowly(call: Call) -> None:
-            """The end is told late; and when nobody has the time asked for, a record of that time is written."""
+            """The end comes late; and when no partition has the requested time, a record of that time is written."""
             timestamps = {p.timestamp for topic in call.message.topics for p in topic.partitions}
             if number_of(LATEST) in timestamps:
                 await asyncio.sleep(1)

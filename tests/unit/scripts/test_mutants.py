@@ -191,7 +191,7 @@ def test_every_break_is_one_change_that_can_be_read() -> None:
         assert broken.endswith(PYTHON[end:])
 
 
-def test_what_is_only_said_is_left_alone() -> None:
+def test_messages_and_assertions_are_left_alone() -> None:
     source = '''
 def f(x, now_ms, due_ms):
     """x < 1"""
@@ -423,7 +423,7 @@ def test_a_seed_draws_the_same_wherever_files_lie() -> None:
     assert [site.key for site in drawing.draws(sites, "net", 8)] != first
 
 
-def test_what_is_frequent_hides_nothing() -> None:
+def test_a_frequent_pattern_hides_nothing() -> None:
     sites = [*made("net", "guard dropped", "f", 1000), *made("net", "side dropped", "g", 1)]
     early = [site for seed in range(40) for _, site in zip(range(4), drawing.draws(sites, "net", seed), strict=False)]
     assert sum(site.function == "g" for site in early) > 20
@@ -598,7 +598,7 @@ def test_a_changed_test_file_is_watched_again(tree: Path, trial_in: Callable[[Pa
     assert sorted(tests.tests) == [f"tests/unit/test_numbers.py::test_{name}" for name in ("dies", "double", "smaller")]
 
 
-def test_a_header_is_compiled_with_who_includes_it(tmp_path: Path) -> None:
+def test_a_header_is_compiled_with_its_includers(tmp_path: Path) -> None:
     files = {
         "kafwire/native/low.h": "",
         "kafwire/native/high.h": '#include "low.h"\n',
@@ -658,7 +658,7 @@ def test_compiled_breaks_are_built_in_the_copy_and_mended(
     by_pattern = {site.pattern: site for site in drawing.all_sites(tree, [compiled])}
     outcome = trial.judge(by_pattern["guard dropped"], whole=False)
     assert (outcome.status, outcome.test) == ("killed", "tests/unit/test_low.py::test_low")
-    # Whatever was made of a break lately is not taken for what is made of the next.
+    # The C file of one break is not taken for that of the next.
     made = tree / "build" / "mutants" / "copy" / "build" / "cython" / "kafwire" / "_low.c"
     later = time.time() + 3600
     os.utime(made, (later, later))

@@ -1,4 +1,4 @@
-"""What an installation from the source distribution says while it compiles, and where it cannot."""
+"""The output of an installation from the source distribution while it compiles, and where it cannot."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def test_a_mistake_has_one_place_and_can_be_compiled(mistake: Mistake) -> None:
     compile(wrong, mistake.file, "exec")
 
 
-def test_mistakes_are_told_apart_by_what_they_say() -> None:
+def test_mistakes_differ_in_their_text() -> None:
     assert len({mistake.what for mistake in MISTAKES}) == len(MISTAKES)
 
 

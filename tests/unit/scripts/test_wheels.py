@@ -50,7 +50,7 @@ def test_each_weakness_is_found(tmp_path: Path, options: list[str], words: str) 
 
 
 def test_the_extensions_of_this_tree_are_hardened() -> None:
-    """But for RUNPATH: an interpreter that was built on this machine may put it there."""
+    """RUNPATH is left out: an interpreter that was built on this machine may put it there."""
     extensions = sorted((ROOT / "kafwire").rglob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"))
     assert extensions
     weak = {file.name: [w for w in weaknesses(file) if "RUNPATH" not in w] for file in extensions}
@@ -58,7 +58,7 @@ def test_the_extensions_of_this_tree_are_hardened() -> None:
 
 
 def described(folder: Path, source: str) -> tuple[str, str]:
-    """What an index gets of this tree: the headers, and the long description."""
+    """The part of this tree that an index gets: the headers, and the long description."""
     command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(folder)]
     environment = {**os.environ, "KAFWIRE_BUILD_CACHE": "", "KAFWIRE_SOURCE_URL": source}
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environment)

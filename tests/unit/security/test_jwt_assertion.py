@@ -1,4 +1,4 @@
-"""Assertions: what is in them, who has signed them, and files that cannot be read."""
+"""Assertions: their claims, their signatures, and files that cannot be read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`security.key_material`: what is read of the files and texts that options name, and what is said of those that are
-wrong, in the native I/O thread's TLS and in Python's.
+"""`security.key_material`: the keys and certificates in files and texts that options name, and the errors of wrong
+ones, in the native I/O thread's TLS and in Python's.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WRONG = "swordfish-2"
 
 @pytest.fixture(params=["native", "python"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What TLS runs by."""
+    """The implementation of TLS."""
     if request.param == "python":
         monkeypatch.setenv(tls_module.VARIABLE, "python")
     return str(request.param)
@@ -48,7 +48,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 @pytest.fixture(params=["libcrypto", "cryptography"])
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What reads PKCS#12."""
+    """The reader of PKCS#12."""
     if request.param == "cryptography":
         monkeypatch.setattr(_tls, "read_pkcs12", absent)
     return str(request.param)
@@ -238,7 +238,7 @@ def test_a_pkcs12_file_that_is_damaged(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind")
 def test_pkcs12_as_a_truststore(tmp_path: Path, reader: str) -> None:
-    """With certificates only, as `keytool -importcert` makes them."""
+    """The truststore has certificates only, as `keytool -importcert` makes it."""
     other = Authority.new("another CA")
     data = pkcs12.serialize_key_and_certificates(
         None, None, None, [CA.certificate, other.certificate], BestAvailableEncryption(PASSWORD.encode())
@@ -297,7 +297,7 @@ def test_a_folder_of_authorities(tmp_path: Path) -> None:
     assert "there is no PEM file in this folder" in refusal(make, ssl_ca_location=folder)
     other = Authority.new("another CA")
     CA.write(folder / "a.pem")
-    (folder / "README").write_text("what these are for")
+    (folder / "README").write_text("the use of these files")
     (folder / "below").mkdir()
     given = config(ssl_ca_location=folder)
     before = key_material.paths(given)
@@ -325,8 +325,8 @@ def test_a_java_keystore(java_keystore: Path, option: str) -> None:
     assert "\nkeytool -importkeystore -srckeystore " in said
 
 
-def test_a_java_keystore_is_converted_by_the_command_that_is_told(java_keystore: Path) -> None:
-    """As it is told, but for the passwords that it would ask for."""
+def test_a_java_keystore_is_converted_by_the_command_in_the_error(java_keystore: Path) -> None:
+    """The command runs as printed, except for the passwords for which it would prompt."""
     command = shlex.split(refusal(load, ssl_keystore_location=java_keystore).split("\n")[1])
     keytool(*command[1:], "-srcstorepass", PASSWORD, "-deststorepass", PASSWORD)
     found = load(ssl_keystore_location=java_keystore.with_suffix(".p12"), ssl_keystore_password=PASSWORD)
@@ -356,7 +356,7 @@ def test_a_file_of_another_kind(tmp_path: Path, option: str, content: bytes | No
 @pytest.mark.usefixtures("kind")
 @pytest.mark.parametrize("ends", ["\n", "\r\n", " ", ""])
 def test_a_text_in_one_line(ends: str) -> None:
-    """As Java's users write it."""
+    """Java's users write it so."""
     text = CA.certificate.public_bytes(Encoding.PEM).decode()
     text = ends.join(text.splitlines())
     assert certificates(load(ssl_ca_pem=text).trusted) == [CA.certificate]

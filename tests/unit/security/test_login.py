@@ -1,4 +1,4 @@
-"""From a client's options to exchanges, for all mechanisms: what is shared, missing, and not imported."""
+"""The exchanges of a client's options, for all mechanisms: shared state, missing options, and avoided imports."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_a_package_that_is_not_installed(
 
 
 def test_only_a_mechanisms_own_packages_are_imported() -> None:
-    """In a process of its own: others have imported all of them here."""
+    """The test runs in a process of its own: this one has imported all packages."""
     program = """
 import sys
 from kafwire.secret import Secret
@@ -236,7 +236,7 @@ print(found)
     assert ran.stdout.strip() == str([before] * 4), ran.stderr
 
 
-def test_a_provider_that_hangs_is_told_in_time() -> None:
+def test_a_provider_that_hangs_is_an_error_in_time() -> None:
     gate = threading.Event()
     made = Login(
         Options(sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_token_provider=lambda: gate.wait(30)), timeout_s=0.05

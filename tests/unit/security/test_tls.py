@@ -1,4 +1,4 @@
-"""TLS of connections, in the native I/O thread and by Python's module ssl: what is carried, and who is refused."""
+"""TLS of connections, in the native I/O thread and by Python's module ssl: the bytes carried, and the peers refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Event = tuple[Any, ...]
 
 
 class Notes:
-    """What a connection reported, as a queue of the engine's."""
+    """The reports of a connection, as a queue of the engine's."""
 
     def __init__(self) -> None:
         self.events: asyncio.Queue[Event] = asyncio.Queue()
@@ -89,7 +89,7 @@ class Client:
         return self.run(connected())
 
     def outcome(self, made: Tls, port: int, host: str = "localhost") -> Event:
-        """What is reported first of a new connection; with TLS 1.3 a server refuses after the client is through."""
+        """The first report of a new connection; with TLS 1.3 a server refuses after the client is through."""
         connection, notes = self.connect(made, port, host)
         event = self.run(notes.next())
         if event == ("connected",):
@@ -318,7 +318,7 @@ def test_a_certificate_without_names_is_reported_once(client: Client, caplog: py
 def test_the_system_s_trust_store(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None
 ) -> None:
-    """Without a CA of the user's, and by librdkafka's word for that; OpenSSL is told where it is as usual."""
+    """The user names no CA, or uses librdkafka's word for that; OpenSSL finds the store as usual."""
     with serve() as server:
         what, number, said = client.outcome(made(ssl_ca_pem=None, ssl_ca_location=given), server.port)
         assert (what, number) == ("closed", NOT_AUTHENTICATED)
@@ -330,7 +330,7 @@ def test_the_system_s_trust_store(
 
 
 @pytest.mark.usefixtures("kind")
-def test_who_does_not_verify_is_told_so(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_does_not_verify_logs_a_warning(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     with serve(certificates.of_unknown_ca()) as server:
         assert client.outcome(made(enable_ssl_certificate_verification=False), server.port)[0] == "response"
     assert any("anybody between this client and the brokers" in message for message in caplog.messages)
@@ -436,7 +436,7 @@ def test_a_server_that_closes_in_the_handshake(client: Client) -> None:
 
 
 def begun(hello: bytes) -> bytes:
-    """What a server answers to the client's first message: a ServerHello, and what follows at once."""
+    """A server's reply to the client's first message: a ServerHello, and the messages that follow at once."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     session = server_context(OWN).wrap_bio(incoming, outgoing, server_side=True)
     incoming.write(hello)
@@ -449,7 +449,7 @@ def begun(hello: bytes) -> bytes:
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 @pytest.mark.parametrize("part", ["nothing", "a header", "half of it", "all but one byte"])
 def test_a_server_that_hangs_in_the_handshake(client: Client, version: str, part: str) -> None:
-    """It is told within the time to connect in, and the socket is closed."""
+    """The handshake fails within the time limit of connecting, and the socket is closed."""
     said: list[bytes] = []
     left = threading.Event()
 
@@ -479,7 +479,7 @@ def test_a_server_that_hangs_in_the_handshake(client: Client, version: str, part
         began = time.monotonic()
         with pytest.raises(KafkaConnectionError, match=r"no response within 0\.3 s \(TCP or TLS handshake\)"):
             client.run(connection.open())
-        assert 0.3 <= time.monotonic() - began < 10  # long before a request has to be answered
+        assert 0.3 <= time.monotonic() - began < 10  # long before a request has to get its response
         assert not connection.is_ready
         assert left.wait(PATIENCE_S)
         client.run(given_up(connection))
@@ -591,7 +591,7 @@ def test_the_kernel_encrypts_only_if_it_is_asked_to(
 
 @pytest.mark.usefixtures("kind")
 def test_a_server_that_wants_to_renegotiate(client: Client) -> None:
-    """Which TLS 1.2 had, and who attacked it: this client goes on as before, or the server gives up."""
+    """Which TLS 1.2 had, and attackers used: this client goes on as before, or the server gives up."""
     asked = threading.Event()
 
     def renegotiate(raw: socket.socket) -> None:

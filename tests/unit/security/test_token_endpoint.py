@@ -1,4 +1,4 @@
-"""Tokens fetched from an endpoint of this machine: what is asked, what is answered, and what goes wrong."""
+"""Tokens fetched from an endpoint of this machine: requests, replies, and faults."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_an_endpoint_that_hangs(server: TokenServer, timeout_s: float) -> None:
         gate.set()
 
 
-def test_an_answer_that_does_not_end(server: TokenServer) -> None:
+def test_a_reply_that_does_not_end(server: TokenServer) -> None:
     gate = threading.Event()
     server.answers.append(Answer(drip=gate))
     try:
@@ -188,7 +188,7 @@ def test_an_answer_that_does_not_end(server: TokenServer) -> None:
         gate.set()
 
 
-def test_nobody_listens(server: TokenServer) -> None:
+def test_no_server_listens(server: TokenServer) -> None:
     closed = SocketServer(lambda connection: None)
     closed.stop()
     url = f"https://localhost:{closed.port}/token"
@@ -200,7 +200,7 @@ def test_a_host_that_is_not_found(server: TokenServer) -> None:
     refused(endpoint(server, url="https://no-such-host.invalid/", timeout_s=0.3), "no token from https://no-such-host")
 
 
-def test_a_wrong_secret_is_told_at_once_and_not_shown(server: TokenServer) -> None:
+def test_a_wrong_secret_is_an_error_at_once_and_not_shown(server: TokenServer) -> None:
     """Even by an endpoint that repeats it."""
     problem = refused(
         endpoint(server, client_secret=Secret(CANARY + "x")),
@@ -216,8 +216,8 @@ def test_an_assertion_that_is_refused(server: TokenServer, assertion: Assertion)
             return Secret(f"a.{CANARY}.b")
 
     refused(endpoint(server, grant_type=JWT_BEARER, assertion=Wrong()), "status 400, error 'invalid_grant'")
-    server.answers.append(error(400, "invalid_grant", f"what is a.{CANARY}.b"))
-    refused(endpoint(server, grant_type=JWT_BEARER, assertion=Wrong()), r"'what is \*\*\*'")
+    server.answers.append(error(400, "invalid_grant", f"unknown: a.{CANARY}.b"))
+    refused(endpoint(server, grant_type=JWT_BEARER, assertion=Wrong()), r"'unknown: \*\*\*'")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -244,13 +244,13 @@ def test_no_redirect_is_followed(server: TokenServer, status: int) -> None:
         (error(400, "x" * 1000), "error 'x{300}[.]{3}'$"),
     ],
 )
-def test_answers_that_are_none(server: TokenServer, answer: Answer, said: str) -> None:
+def test_replies_without_a_token(server: TokenServer, answer: Answer, said: str) -> None:
     server.answers.append(answer)
     refused(endpoint(server), said)
     assert len(server.asked) == 1
 
 
-def test_the_largest_answer(server: TokenServer) -> None:
+def test_the_largest_reply(server: TokenServer) -> None:
     text = json.dumps({"access_token": "abc"}).encode()
     server.answers.append(Answer(body=text + b" " * (MAX_ANSWER_BYTES - len(text))))
     assert endpoint(server)().value.reveal() == "abc"

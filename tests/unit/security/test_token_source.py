@@ -1,4 +1,4 @@
-"""Tokens of a provider: fetched once for all who wait, kept, renewed, and refused when they are none."""
+"""Tokens of a provider: fetched once for all waiting connections, kept, renewed, and refused when they are none."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_function_runs_in_a_thread_and_a_coroutine_does_not() -> None:
     assert seen[1] is threading.current_thread()
 
 
-def test_all_who_wait_share_one_call() -> None:
+def test_all_waiting_connections_share_one_call() -> None:
     calls: list[int] = []
     gate = threading.Event()
 
@@ -187,7 +187,7 @@ def test_a_kept_token_serves_while_no_other_comes(caplog: pytest.LogCaptureFixtu
         (signed({"exp": NOW - 5, "sub": CANARY}), "expired 5 s ago"),
     ],
 )
-def test_what_is_no_token(found: object, said: str) -> None:
+def test_results_that_are_no_token(found: object, said: str) -> None:
     assert CANARY not in told(refused(lambda: found, said))
 
 
@@ -297,7 +297,7 @@ def test_a_coroutine_that_hangs_is_cancelled() -> None:
     run(ask())
 
 
-def test_an_error_that_nobody_waits_for_is_no_noise(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_without_a_waiting_connection_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     gate = threading.Event()
 
     def provider() -> str:
@@ -356,7 +356,7 @@ def test_a_fetch_that_comes_late_is_kept() -> None:
 
 
 def test_a_coroutine_that_blocks_does_not_hold_up_the_engine() -> None:
-    """It may log by a handler that sends to Kafka, and so wait for the engine."""
+    """The coroutine may log by a handler that sends to Kafka, and so wait for the engine."""
     may_return, entered = threading.Event(), threading.Event()
 
     async def blocks() -> str:

@@ -22,7 +22,7 @@ def test_a_delivery_is_waited_for() -> None:
         assert world.topics["t"].partitions[0].values() == [b"value"]
 
 
-def test_who_waits_in_vain_gives_up_in_time() -> None:
+def test_a_wait_in_vain_ends_in_time() -> None:
     with World() as world:
         world.create_topic("t")
         world.on("Produce", lambda _: NEVER)

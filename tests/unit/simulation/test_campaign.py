@@ -137,7 +137,7 @@ def test_a_seed_that_fails_leaves_a_short_schedule_and_a_timeline(
     assert "planted" in (tmp_path / f"seed-{seed}.txt").read_text()
 
 
-def test_a_fenced_world_answers_with_kafka_s_codes() -> None:
+def test_a_fenced_world_responds_with_kafka_s_codes() -> None:
     with ClusterWorld(brokers=2, seed=1) as world:
         world.state.topics.create("t", 1, 2)
         world.kill(world.state.topics.by_name["t"].partitions[0].leader)

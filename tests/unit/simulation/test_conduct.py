@@ -1,4 +1,4 @@
-"""What clients send is judged: each rule is broken once, and what is allowed beside it is no violation."""
+"""The judge of clients' requests: each rule is broken once, and a permitted request beside it is no violation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OLDER = 11  # of Produce: partitions are added to transactions before
 
 
 class Client:
-    """One client of broker 1, and what is thought of it."""
+    """One client of broker 1, and its violations."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -56,7 +56,7 @@ class Client:
         self.conduct.answered(LINE, number, kind(responses=[topic]))
 
     def taken(self, count: int) -> None:
-        """So many batches are sent and acknowledged, one by one."""
+        """Send `count` batches, each acknowledged before the next."""
         for first in range(count):
             self.produced(self.produce(first))
 
@@ -187,17 +187,17 @@ def test_the_epoch_of_a_session_is_right(client: Client) -> None:
     assert "was wrong" in client.wrong[0]
 
 
-@pytest.mark.parametrize("is_told", ["never", "by metadata", "by an answer"])
-def test_who_does_not_lead_is_not_asked_on(client: Client, is_told: str) -> None:
+@pytest.mark.parametrize("is_told", ["never", "by metadata", "by a response"])
+def test_a_broker_that_does_not_lead_is_not_asked_on(client: Client, is_told: str) -> None:
     for _ in range(2 * IN_VAIN):
-        client.produced(client.produce(0), ErrorCode.NOT_LEADER_OR_FOLLOWER, 1 if is_told == "by an answer" else -1)
+        client.produced(client.produce(0), ErrorCode.NOT_LEADER_OR_FOLLOWER, 1 if is_told == "by a response" else -1)
         if is_told == "by metadata":
             client.conduct.answered(LINE, client.send(protocol.MetadataRequest()), protocol.MetadataResponse())
     assert bool(client.wrong) == (is_told == "never")
 
 
 @pytest.mark.parametrize("is_told", [False, True])
-def test_who_does_not_coordinate_is_not_asked_on(client: Client, *, is_told: bool) -> None:
+def test_a_broker_that_does_not_coordinate_is_not_asked_on(client: Client, *, is_told: bool) -> None:
     ask = protocol.EndTxnRequest(transactional_id="x", producer_id=7, producer_epoch=0, committed=True)
     for _ in range(2 * IN_VAIN):
         answer = protocol.EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
@@ -295,7 +295,7 @@ def test_a_batch_that_moved_to_another_topic_keeps_its_backoff(client: Client) -
     client.taken(1)
     for _ in range(3):
         client.produced(client.produce(1), ErrorCode.UNKNOWN_TOPIC_ID)
-    client.topic = "made anew"
+    client.topic = "recreated"
     client.produced(client.produce(1), ErrorCode.NOT_ENOUGH_REPLICAS)
     client.now_s += 0.8
     client.produce(1)
@@ -312,7 +312,7 @@ def metadata(epoch: int, leader: int = 1) -> protocol.MetadataResponse:
 def test_metadata_are_asked_for_again_soon_after_news(
     client: Client, epoch: int, waits_s: float, *, is_late: bool
 ) -> None:
-    """Where the last answer was no news, the backoff may be a long one."""
+    """Where the last response was no news, the backoff may be a long one."""
     for told in (1, epoch):
         client.conduct.answered(LINE, client.send(protocol.MetadataRequest()), metadata(told))
     client.produced(client.produce(0), ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -321,21 +321,21 @@ def test_metadata_are_asked_for_again_soon_after_news(
     assert bool(client.wrong) == is_late
 
 
-@pytest.mark.parametrize("why", ["its answer is on its way", "another one leads", "it was told by the broker"])
-def test_who_knows_more_need_not_ask_for_metadata(client: Client, why: str) -> None:
+@pytest.mark.parametrize("why", ["its response is on its way", "another one leads", "the broker named it"])
+def test_a_client_that_knows_more_need_not_ask_for_metadata(client: Client, why: str) -> None:
     leader = 2 if why == "another one leads" else 1
     client.conduct.answered(LINE, client.send(protocol.MetadataRequest()), metadata(1, leader))
-    if why == "its answer is on its way":
+    if why == "its response is on its way":
         client.send(protocol.MetadataRequest())
     number = client.produce(0)
-    client.produced(number, ErrorCode.NOT_LEADER_OR_FOLLOWER, 2 if why == "it was told by the broker" else -1)
+    client.produced(number, ErrorCode.NOT_LEADER_OR_FOLLOWER, 2 if why == "the broker named it" else -1)
     client.now_s += 1.0
     client.send(protocol.MetadataRequest())
     assert not client.wrong
 
 
 @pytest.mark.parametrize("epoch", [0, 1])
-def test_after_a_request_without_answer_the_next_transaction_has_another_epoch(client: Client, epoch: int) -> None:
+def test_after_a_request_without_response_the_next_transaction_has_another_epoch(client: Client, epoch: int) -> None:
     end = protocol.EndTxnRequest(transactional_id="x", producer_id=7, producer_epoch=0, committed=True)
     client.send(end)
     client.conduct.closed(LINE)
@@ -348,7 +348,7 @@ def test_after_a_request_without_answer_the_next_transaction_has_another_epoch(c
     assert bool(client.wrong) == (epoch == 0)
 
 
-def test_who_begins_anew_may_know_an_older_leader_epoch(client: Client) -> None:
+def test_a_client_that_starts_over_may_know_an_older_leader_epoch(client: Client) -> None:
     client.send(fetch(3), 12)
     client.conduct.answered(LINE, client.send(protocol.OffsetFetchRequest()), protocol.OffsetFetchResponse())
     client.send(fetch(2), 12)

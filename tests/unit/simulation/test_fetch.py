@@ -30,7 +30,7 @@ class Reader:
     def ask(
         self, session: tuple[int, int], wanted: dict[tuple[str, int], Any] | None = None, *forget: tuple[str, int]
     ) -> Told:
-        """Partitions of the answer by name; values of `wanted` are offsets or FetchPartition fields."""
+        """Partitions of the response by name; values of `wanted` are offsets or FetchPartition fields."""
         request = protocol.FetchRequest(session_id=session[0], session_epoch=session[1], **self.options)
         for (name, index), asked in (wanted or {}).items():
             fields = asked if isinstance(asked, dict) else {"fetch_offset": asked}
@@ -58,7 +58,7 @@ def values(part: Any) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("version", [12, 18])
-def test_session_tells_what_changes(version: int) -> None:
+def test_a_session_returns_only_changes(version: int) -> None:
     with World() as world:
         first, second = world.create_topic("t", partitions=2).partitions
         reader = Reader(world, version=version)
@@ -121,7 +121,7 @@ def test_partitions_that_gave_records_stand_at_the_back() -> None:
         order = []
         for epoch in range(1, 7):
             order += [index for (_, index), part in reader.ask((session, epoch)).items() if part.records]
-        # A new session has the order of its answer, although the first has given records.
+        # A new session has the order of its response, although the first has given records.
         assert order == [0, 1, 2, 0, 1, 2]
 
 
@@ -156,7 +156,7 @@ def test_waiting_for_records() -> None:
         assert world.engine.now_ms() - begin == pytest.approx(600)
 
 
-def test_aborted_transactions_of_what_is_returned() -> None:
+def test_aborted_transactions_of_the_returned_records() -> None:
     with World() as world:
         log = world.create_topic("t").partitions[0]
         for producer in (7, 8, 9):
@@ -168,7 +168,7 @@ def test_aborted_transactions_of_what_is_returned() -> None:
         reader = Reader(world, isolation_level=1)
         asked = {"fetch_offset": 2, "partition_max_bytes": size}
         told = reader.ask((0, -1), {("t", 0): asked})["t", 0]
-        # What lies behind it as well, as far as the index does not know better.
+        # The list has transactions behind the records as well, as far as the index does not know better.
         assert [(a.producer_id, a.first_offset) for a in told.aborted_transactions] == [(9, 4), (8, 2)]
         log.append_values([b"x" * 5000])
         log.append_values([b"y"])
@@ -191,7 +191,7 @@ def test_followers_serve_and_leaders_name_them() -> None:
         leader = Reader(world, rack_id="b")
         told = leader.ask((0, 0), {("t", 0): 0})["t", 0]
         assert (told.preferred_read_replica, told.records, told.high_watermark) == (2, b"", 3)
-        # Told again and again, although nothing changes.
+        # Named again and again, although nothing changes.
         assert leader.ask((leader.answer.session_id, 1))["t", 0].preferred_read_replica == 2
         log.follower_ends[2] = 2
         follower = Reader(world, 2, rack_id="b")

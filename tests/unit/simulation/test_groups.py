@@ -1,4 +1,4 @@
-"""The simulated world's coordinators: what they keep, and whom they refuse."""
+"""The simulated world's coordinators: the offsets they keep, and the requests they refuse."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fetch(world: World, node: int, *, version: int = 10, everything: bool = Fals
 
 
 @pytest.mark.parametrize("version", [5, 8, 9, 10])
-def test_what_is_committed_is_kept(version: int) -> None:
+def test_committed_offsets_are_kept(version: int) -> None:
     with World() as world:
         world.create_topic("t", partitions=2)
         assert commit(world, 1, 1, 7, version=version) == 0
@@ -69,7 +69,7 @@ def test_partitions_that_do_not_exist() -> None:
         assert not world.committed
 
 
-def test_only_the_coordinator_answers_when_it_has_loaded() -> None:
+def test_only_the_coordinator_responds_when_it_has_loaded() -> None:
     with World(brokers=2) as world:
         world.create_topic("t", partitions=2)
         assert commit(world, 2, 0, 1) == 16

@@ -1,4 +1,4 @@
-"""What readers of the simulated world are judged by, and that its readers do what they can do."""
+"""The judge of readers of the simulated world, and its readers, which do what they can do."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def trace(*, is_durable: bool = True, start: int | None = 0) -> Trace:
     return Trace("reader", TopicPartition("flights", 0), start, "began", committed_only=False, is_durable=is_durable)
 
 
-def test_who_reads_all_is_right() -> None:
+def test_a_reader_of_all_records_is_right() -> None:
     read = trace(start=2)
     assert read.add(batch_of(2, b"2", b"3", b"4")) == ""
     assert read.add(batch_of(5, b"5")) == ""
@@ -72,14 +72,14 @@ def test_other_records_are_found() -> None:
     assert "got other records at 1" in read.judge(CONTENT)
 
 
-def test_who_goes_back_where_nothing_is_lost_is_wrong() -> None:
+def test_a_reader_that_goes_back_where_nothing_is_lost_is_wrong() -> None:
     read = trace()
     read.add(batch_of(0, b"0", b"1", b"2"))
     assert "got offset 1 after 2" in read.add(batch_of(1, b"1"))
     assert "is at 1 after offset 2" in read.reach(1)
 
 
-def test_who_goes_back_to_where_the_log_was_cut_is_right() -> None:
+def test_a_reader_that_goes_back_to_where_the_log_was_cut_is_right() -> None:
     read = trace(is_durable=False)
     read.add(batch_of(0, b"0", b"1", b"lost", b"lost too"))
     assert "got other records at 2" in read.judge(CONTENT)
@@ -130,7 +130,7 @@ def test_a_commit_of_too_much_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("has committed" in violation for violation in outcome.violations)
 
 
-def test_a_topic_that_is_made_anew_and_cut_is_read_to_its_end() -> None:
+def test_a_topic_that_is_recreated_and_cut_is_read_to_its_end() -> None:
     kinds = ("delete_records", "recreate_topic", "add_partitions", "delete_records", "recreate_topic", "add_partitions")
     events = tuple(Event(8.0 + 6 * number, kind, node=1, amount=0.6) for number, kind in enumerate(kinds))
     outcome = run(Schedule(3, Load(seconds=60, records_per_s=20, options=OPTIONS), events))
@@ -139,7 +139,7 @@ def test_a_topic_that_is_made_anew_and_cut_is_read_to_its_end() -> None:
     assert outcome.counts["side read"] > 40
 
 
-def test_who_was_sent_to_the_end_has_nothing_to_read_while_one_transaction_is_open() -> None:
+def test_a_reader_sent_to_the_end_has_nothing_to_read_while_one_transaction_is_open() -> None:
     load = Load(
         seconds=20, records_per_s=20, bursts_per_s=2, partitions=2, transactional=True, is_slow=True, linger_ms=0,
         options={**OPTIONS, "batch_size": 500, "delivery_timeout_ms": 8_000},
@@ -149,7 +149,7 @@ def test_who_was_sent_to_the_end_has_nothing_to_read_while_one_transaction_is_op
 
 
 @pytest.mark.parametrize("at", [1, -1])
-def test_who_gets_nothing_that_is_there_is_found(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+def test_a_reader_that_misses_stored_records_is_found(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     """Where it is not known where it is, the log went on after it could have found that out."""
     monkeypatch.setattr(Roamer, "places", lambda _: {("roamer", TopicPartition("main", 0)): at})
     outcome = run(Schedule(3, Load(seconds=60, records_per_s=20, options=OPTIONS), ()))

@@ -1,4 +1,4 @@
-"""The simulated world's broker answers the scenarios of `tests/scenarios` as real brokers did, word for word."""
+"""The simulated world's broker responds to the scenarios of `tests/scenarios` as real brokers did, word for word."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def played(version: str, scenario: Scenario) -> list[str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_simulated_broker_answers_as_kafka_does(version: str) -> None:
+def test_the_simulated_broker_responds_as_kafka_does(version: str) -> None:
     real = recorded(version)
     said = {scenario.name: played(version, scenario) for scenario in scenarios(version)}
     assert list(real) == list(said), "scenarios have changed: `python -m tests.scenarios.answers` asks real brokers"
@@ -29,7 +29,7 @@ def test_the_simulated_broker_answers_as_kafka_does(version: str) -> None:
     assert not complaints, complaints
 
 
-def test_a_scenario_that_answers_something_else_is_shown() -> None:
+def test_a_scenario_with_another_response_is_shown() -> None:
     real = {"a": ["1 -> 2", "3 -> 4"]}
     assert not judge("v", real, {"a": ["1 -> 2", "3 -> 4"]}, [])
     assert "3 -> 5" in judge("v", real, {"a": ["1 -> 2", "3 -> 5"]}, [])

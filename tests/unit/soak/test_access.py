@@ -67,7 +67,7 @@ def test_a_connection_in_the_place_of_another_counts_from_its_beginning() -> Non
 
 
 def test_a_password_is_in_a_file_that_only_its_owner_reads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """And not in the command line, which `ps` shows."""
+    """The password is not in the command line, which `ps` shows."""
     begun: list[list[str]] = []
 
     def begin(command: list[str], **_: Any) -> Any:

@@ -35,7 +35,7 @@ def lose(chance: random.Random, last: Topic) -> str:
 
 
 def repeat(chance: random.Random, last: Topic) -> str:
-    """As a hop does that was killed between its commit of records and that of offsets."""
+    """Write records twice, like a hop killed between its commits of records and of offsets."""
     rows = last[chance.randrange(3)]
     at = chance.randint(0, len(rows) - 2)
     rows[at + 2 : at + 2] = rows[at : at + 2]
@@ -51,27 +51,27 @@ def swap(chance: random.Random, last: Topic) -> str:
 
 def invent(chance: random.Random, last: Topic) -> str:
     last[chance.randrange(3)].append(Row(encode(2, 0, 5), None, (), None))
-    return "1 of nobody, as p2 #5"
+    return "1 never sent, as p2 #5"
 
 
 def move(_chance: random.Random, last: Topic) -> str:
     last[1].append(last[0].pop())
-    return "partition 1: 1 of nobody"
+    return "partition 1: 1 never sent"
 
 
 def change_a_key(_chance: random.Random, last: Topic) -> str:
     last[0][2] = last[0][2]._replace(key=None)
-    return "1 lost, as p1 #2; partition 0: 1 of nobody, as p1 #2"
+    return "1 lost, as p1 #2; partition 0: 1 never sent, as p1 #2"
 
 
 def change_a_time(_chance: random.Random, last: Topic) -> str:
     last[0][2] = last[0][2]._replace(timestamp_ms=7)
-    return "1 of nobody, as p1 #2"
+    return "1 never sent, as p1 #2"
 
 
 def drop_the_headers(_chance: random.Random, last: Topic) -> str:
     last[0][2] = last[0][2]._replace(headers=())
-    return "1 of nobody, as p1 #2"
+    return "1 never sent, as p1 #2"
 
 
 def test_what_has_come_through_is_right() -> None:
@@ -84,7 +84,7 @@ def test_what_has_come_through_is_right() -> None:
 
 
 @pytest.mark.parametrize("mistake", [lose, repeat, swap, invent, move, change_a_key, change_a_time, drop_the_headers])
-def test_a_mistake_is_told(mistake: Callable[[random.Random, Topic], str]) -> None:
+def test_a_mistake_is_reported(mistake: Callable[[random.Random, Topic], str]) -> None:
     chance = random.Random(2)
     for _ in range(20):
         first = made(chance)

@@ -19,7 +19,7 @@ def write(folder: Path, *entries: bytes, base: int = 0) -> None:
 
 
 def test_a_leaders_index_conceals_nothing(tmp_path: Path) -> None:
-    """What a leader appends it appends marker by marker: what is still open then began before all that ends later."""
+    """A leader appends marker by marker: a transaction that is still open then began before all that end later."""
     write(tmp_path / "t-0", entry(0, 4, 2), entry(2, 6, 7), entry(8, 9, 10))
     assert concealed([tmp_path]) == {}
 
@@ -29,7 +29,7 @@ def test_transactions_behind_one_with_too_high_a_stable_offset_are_concealed(tmp
     write(one / "a-topic-3", entry(10, 11, 30), entry(12, 14, 15), entry(31, 32, 33))
     write(one / "a-topic-3", entry(20, 25, 26), base=16)
     write(other / "a-topic-3", entry(10, 11, 12), entry(12, 14, 15), entry(40, 42, 50), entry(45, 46, 47))
-    write(other / "v-0", entry(1, 2, 4), entry(3, 9, 10))  # hidden from answers that end at its first record
+    write(other / "v-0", entry(1, 2, 4), entry(3, 9, 10))  # hidden from responses that end at its first record
     write(other / "u-0", entry(1, 2, 9), entry(3, 4, 5)[:-1])  # torn: it is written now
     write(other / "gone.1234-delete", entry(1, 2, 9), entry(3, 4, 5))
     assert concealed([one, other]) == {

@@ -16,7 +16,7 @@ from tests.soak.script import Episode, Strike, episodes
 
 
 class Proxy:
-    """Notes what it is told, and when."""
+    """Notes its calls, and when."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -32,7 +32,7 @@ class Proxy:
 
 
 class Clock:
-    """Time passes as far as somebody waits; a node takes 10 s to come up."""
+    """Time passes as far as a wait goes; a node takes 10 s to come up."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -83,7 +83,7 @@ def test_where_they_see_bytes_all_is_played_when_it_is_due(clock: Clock) -> None
 
 
 def test_what_was_due_while_a_node_came_up_is_played_behind_that(clock: Clock) -> None:
-    """And nothing once the episode is healed."""
+    """Nothing more is played once the episode is healed."""
     episode = replace(some()[0], seconds=3.0, strikes=(Strike("kill", "node", 1, 0.5),))
     began = clock.now
     play(clock, episode, frames=False)

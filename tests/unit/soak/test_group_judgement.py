@@ -28,7 +28,7 @@ def test_a_group_that_did_everything_right() -> None:
     assert progress.commits == {"ok": 1}
 
 
-def test_what_is_processed_again_is_counted_and_no_mistake() -> None:
+def test_records_processed_again_are_counted_and_no_mistake() -> None:
     progress = progress_of([*LINES, "R 40 0 2 8"])
     assert findings(progress, ENDS, COMMITS) == []
     assert progress.repeated == 6
@@ -61,7 +61,7 @@ def test_a_sink_that_has_each_input_once() -> None:
     [
         ([b"0/0"], "1 lost, as 0/1"),
         ([b"0/0", b"0/1", b"0/1"], "1 twice, as 0/1"),
-        ([b"0/0", b"0/1", b"0/2"], "1 of nobody, as 0/2"),
+        ([b"0/0", b"0/1", b"0/2"], "1 never sent, as 0/2"),
     ],
 )
 def test_each_mistake_of_a_sink_is_found(outputs: list[bytes], finding: str) -> None:

@@ -1,4 +1,4 @@
-"""`soak.hidden_judgement`: plans by seed, what members had reported as committed, and what is wrong with a sink."""
+"""`soak.hidden_judgement`: plans by seed, inputs that members had reported as committed, and the faults of a sink."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def values(inputs: Iterable[Input]) -> list[bytes]:
 def verdict_of(
     told: set[Input], offsets: dict[int, int], *, committed: Iterable[Input] = (), uncommitted: Iterable[Input] = ()
 ) -> Verdict:
-    """The verdict if readers see everything but what is named for their level."""
+    """The verdict if readers see everything but the inputs named for their level."""
     missing = {"read_committed": set(committed), "read_uncommitted": set(uncommitted)}
     seen = {(client, level): values(one for one in ALL if one not in missing[level]) for client, level in READERS}
     return judge(ENDS, told, offsets, seen)
@@ -44,14 +44,14 @@ def test_markers_are_held_from_a_transactions_coordinator_before_the_commit() ->
     assert {lane.stage for each in held for lane in each.lanes} == {"offsets"}
 
 
-def test_what_is_reported_as_committed_is_what_a_commit_ended() -> None:
+def test_only_inputs_of_ended_commits_are_reported() -> None:
     lines = """\
 A 1 5 0,1
 R 2 0 0 2
 R 2 1 0 1
 C 3 ok
 R 4 0 2 3
-E 5 TransactionAbortableError the transaction is aborted, begin anew
+E 5 TransactionAbortableError the transaction is aborted, begin another
 R 6 0 3 4
 C 7 ok
 R 8 1 1 2

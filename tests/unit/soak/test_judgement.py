@@ -1,4 +1,4 @@
-"""What a segment counts as a violation, and what it only notes of the control."""
+"""The violations of a segment, and the notes about the control."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_each_finding_is_a_violation(run: SegmentRun, name: str) -> None:
     assert f"{name}=2" in run.outcome.violations[0] or f"{name}: 2" in run.outcome.violations[0]
 
 
-def test_memory_is_told_when_all_had_begun_at_the_end_and_at_the_most() -> None:
+def test_memory_is_reported_at_the_beginning_at_the_end_and_at_the_most() -> None:
     told = [(float(second), 100.0 + second) for second in range(0, 300, 7)]
     assert module.trend(told, 431.27) == {"begun": 135.0, "end": 394.0, "peak": 431.3}
     assert module.trend([], 5.0) == {"begun": 0.0, "end": 0.0, "peak": 5.0}
@@ -94,7 +94,7 @@ def test_doubt_has_its_measure(run: SegmentRun) -> None:
     assert [violation.split(":")[0] for violation in run.outcome.violations] == ["unknown", "undecided"]
 
 
-def test_an_error_that_nobody_allowed_for_is_a_violation(run: SegmentRun) -> None:
+def test_an_error_that_no_list_allows_is_a_violation(run: SegmentRun) -> None:
     run._accuse(report(), Tally(errors=Counter(dict.fromkeys(judgement.TOLERATED, 3))))
     assert run.outcome.violations == []
     for name in ("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "CORRUPT_MESSAGE"):
@@ -127,7 +127,7 @@ def test_what_cannot_be_read_in_time_is_a_violation(run: SegmentRun) -> None:
     assert "not all is readable 60 s after episode 4 (resets)" in run.outcome.violations[0]
 
 
-def test_what_is_not_settled_in_time_is_a_violation(run: SegmentRun) -> None:
+def test_a_process_that_is_not_settled_in_time_is_a_violation(run: SegmentRun) -> None:
     run.processes = [FakeProcess("kafwire", 0.1), FakeProcess("kafwire-transactions", None)]  # type: ignore[list-item]
     run._recover(watch(0.1), EPISODE)
     assert len(run.outcome.violations) == 1

@@ -34,7 +34,7 @@ def nothing() -> Case:
 
 
 def cut() -> Case:
-    """From 10 on the log was lost, and written anew; the reader had read to 15, and was told to begin at 10 again."""
+    """The log was lost from offset 10 on, and rewritten; the reader had read to 15, and its error named 10 as next."""
     ledger, logs = made()
     new = [(10 + number, value(100 + number)) for number in range(5)]
     logs[T0][10:] = new
@@ -46,7 +46,7 @@ def cut() -> Case:
 
 
 def begins() -> Case:
-    """What is before 8 was deleted; the reader had read to 3, and was told to begin at 8."""
+    """Records before 8 were deleted; the reader had read to 3, and its error named 8 as the next start."""
     ledger, logs = made()
     del logs[T0][:8]
     (reading,) = ledger.readings[T0]
@@ -55,7 +55,7 @@ def begins() -> Case:
 
 
 def holes() -> Case:
-    """Of each key the last record was left; the reader had read to 5."""
+    """Each key's last record was left; the reader had read to 5."""
     ledger, logs = made()
     logs[T0] = logs[T0][-3:]
     (reading,) = ledger.readings[T0]
@@ -92,9 +92,9 @@ def have_a_record_twice(case: Case) -> str:
     return "1 in the logs more than once"
 
 
-def have_a_record_of_nobody(case: Case) -> str:
-    case[1][T0].append((99, b"who"))
-    return "1 sent by nobody, as b'who'"
+def have_a_record_never_sent(case: Case) -> str:
+    case[1][T0].append((99, b"stranger"))
+    return "1 never sent, as b'stranger'"
 
 
 def have_what_failed(case: Case) -> str:
@@ -134,7 +134,7 @@ def give_something_else(case: Case) -> str:
     [
         lose_another,
         have_a_record_twice,
-        have_a_record_of_nobody,
+        have_a_record_never_sent,
         have_what_failed,
         swap,
         give_again,
@@ -142,12 +142,12 @@ def give_something_else(case: Case) -> str:
         give_something_else,
     ],
 )
-def test_a_mistake_is_told(mistake: Callable[[Case], str], case: Callable[[], Case]) -> None:
+def test_a_mistake_is_reported(mistake: Callable[[Case], str], case: Callable[[], Case]) -> None:
     planted = case()
     expected = mistake(planted)
     first, *more = judge(*planted).violations
     assert expected in first
-    # The reader had seen the one that is lost, and nobody told it.
+    # The reader had seen the one that is lost, and got no error.
     assert len(more) == (mistake is lose_another and case is cut)
 
 
@@ -161,8 +161,8 @@ def test_what_was_lost_and_is_there_is_no_loss() -> None:
     assert "1 lost by the log, and in it" in violation
 
 
-@pytest.mark.parametrize(("case", "says"), [(cut, "was not told that b'v015' is gone"), (begins, "4 passed over")])
-def test_a_reader_that_is_not_told_is_a_violation(case: Callable[[], Case], says: str) -> None:
+@pytest.mark.parametrize(("case", "says"), [(cut, "got no error that b'v015' is gone"), (begins, "4 passed over")])
+def test_a_reader_without_an_error_is_a_violation(case: Callable[[], Case], says: str) -> None:
     planted = case()
     events = planted[0].readings[T0][0].events
     told = next(event for event in events if isinstance(event, Told))

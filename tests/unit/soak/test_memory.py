@@ -1,4 +1,4 @@
-"""What a process of the soak says of its memory."""
+"""The memory figures of a process of the soak."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.soak import memory
 from tests.soak.memory import Watcher, peak_mib, resident_mib
 
 
-def test_what_is_resident_is_told() -> None:
+def test_resident_memory_is_measured() -> None:
     assert 5 < resident_mib() <= peak_mib() + 1
-    assert resident_mib(2**22 + 1) == 0.0  # nobody has that number
+    assert resident_mib(2**22 + 1) == 0.0  # no process has that number
 
 
 def test_the_peak_is_that_of_this_process_and_not_of_the_one_that_started_it() -> None:

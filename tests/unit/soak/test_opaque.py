@@ -1,4 +1,4 @@
-"""What the soak's faults are where proxies see bytes only: the episode says everything."""
+"""The soak's faults where proxies see bytes only: the episode says everything."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_what_frames_are_needed_for_is_left_out_beside_another() -> None:
         assert {(type(play.fault), play.broker) for play in plays} == {(Throttle, 2)}
 
 
-def test_who_is_connected_has_to_connect_where_new_connections_meet_something() -> None:
+def test_open_connections_are_reset_where_new_connections_meet_a_fault() -> None:
     rule = Rule(Reset(), api=CONNECT, count=3)
     other = Rule(Throttle(5_000, seconds=1.0), api="Produce")
     rules, plays = opaque(replace(QUIET, seconds=6.0, rules=(rule, other)))
@@ -88,7 +88,7 @@ def test_who_is_connected_has_to_connect_where_new_connections_meet_something() 
 
 
 def test_a_response_is_kept_back_before_its_connection_ends() -> None:
-    """In this order: the broker does what it is asked, and nobody hears of it."""
+    """The order matters: the broker executes the request, and its response is lost."""
     _, plays = opaque(replace(QUIET, seconds=600.0, rules=(Rule(DropResponse(), broker=1),)))
     assert len(plays) >= 6
     for kept, ended in zip(plays[::2], plays[1::2], strict=True):

@@ -54,7 +54,7 @@ class AsyncEndless(Endless):
 def test_a_stream_that_never_falls_silent_has_its_turn(
     flavour: Any, batches: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the others have theirs; by a number of batches or, if these come slowly, by time."""
+    """The others have their turns; they change by a number of batches or, if these come slowly, by time."""
     clock = itertools.count()
     monkeypatch.setattr(readers, "TURN_BATCHES", batches)
     monkeypatch.setattr(readers, "time", SimpleNamespace(monotonic=lambda: next(clock) * readers.TURN_S / 100))

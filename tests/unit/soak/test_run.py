@@ -129,7 +129,7 @@ def test_a_run_that_was_cut_off_goes_on(world: World, monkeypatch: pytest.Monkey
 def test_a_run_that_is_stopped_has_not_finished(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, during: str
 ) -> None:
-    """Where nobody looks for the signal, the next segment is not begun."""
+    """Where no code looks for the signal, the next segment is not begun."""
     handlers: dict[int, Callable[[int, object], None]] = {}
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
     folder, play = tmp_path / "run", world.run_perils
@@ -194,7 +194,7 @@ def test_a_violation_ends_it(
 
 
 @pytest.mark.parametrize("error", [ClusterError("no port"), ControlBroken("confluent-kafka crashed")])
-def test_what_is_not_kafwires_doing_is_another_exit_code(
+def test_a_fault_outside_of_kafwire_is_another_exit_code(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception
 ) -> None:
     def fail(_number: int, _outcome: Outcome) -> None:
@@ -257,7 +257,7 @@ def spoken(world: World, monkeypatch: pytest.MonkeyPatch) -> list[Security | Non
     return listeners
 
 
-def test_what_clients_speak_is_kept_and_told(
+def test_the_clients_protocol_is_kept_and_reported(
     spoken: list[Security | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A long run on TLS and SASL does not take the place of the plain one in the document."""
@@ -278,7 +278,7 @@ def test_what_clients_speak_is_kept_and_told(
 def test_what_clients_speak_stays_when_a_run_goes_on(
     world: World, spoken: list[Security | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """And it is in what is needed to see a violation again."""
+    """It is in the command that shows a violation again, too."""
     world.happens = lambda _number, outcome: outcome.violations.append("lost: 1")
     (tmp_path / "segment-0").mkdir()
     State(7, 1, security="sasl_ssl").save(tmp_path)
@@ -287,7 +287,7 @@ def test_what_clients_speak_stays_when_a_run_goes_on(
     assert "--security sasl_ssl" in (tmp_path / "segment-0" / "violations.txt").read_text()
 
 
-def test_a_run_is_plain_unless_it_is_told(
+def test_a_run_is_plain_by_default(
     spoken: list[Security | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert run(monkeypatch, "--minutes", "1", "--seed", "7", "--folder", str(tmp_path / "run")) == 0

@@ -31,7 +31,7 @@ def test_a_seed_says_everything() -> None:
 
 @seeds.several(SEEDS)
 def test_every_kind_comes_before_any_comes_twice(seed: int) -> None:
-    """And half of the episodes strike nodes."""
+    """Half of the episodes strike nodes."""
     parts = [name for episode in some(seed) for name in episode.name.split(", ")]
     for kinds in (script._NETWORK, script._NODES):
         dealt = [name for name in parts if name in kinds]

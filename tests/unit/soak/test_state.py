@@ -1,4 +1,4 @@
-"""What a run of the soak writes down, goes on from, and says in the end."""
+"""The state of a run of the soak: written down, resumed, and summed up in the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def long_run() -> State:
     )
 
 
-def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
+def test_a_saved_state_is_loaded_unchanged(tmp_path: Path) -> None:
     state = long_run()
     state.save(tmp_path)
     again = State.load(tmp_path)
@@ -63,7 +63,7 @@ def test_the_summary_says_what_counts() -> None:
     assert "1 more segment(s) were begun and cut off" in text
 
 
-def test_what_is_violated_is_a_line_for_each_finding() -> None:
+def test_violations_have_a_line_for_each_finding() -> None:
     state = long_run()
     assert summary.violations(state) == []
     state.violations = [

@@ -104,7 +104,7 @@ def test_outcomes_are_written_down_as_they_are(history: History, tmp_path: Path)
     assert runner.counts["error refused"] == runner.counts["error KafkaTimeoutError"] == 1
 
 
-def test_refusals_are_told_with_their_time_and_not_without_end(
+def test_refusals_are_printed_with_their_time_and_not_without_end(
     history: History, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runner = Idle(workload(producer=1), history, Access({}), 1)

@@ -77,7 +77,7 @@ def test_a_batch_that_fails_stores_nothing_and_is_delivered_again(connect: Conne
     assert stored(connect) == [("a", 1)]
 
 
-def test_queries_are_told_apart_by_spark_s_id_or_by_name(connect: Connect) -> None:
+def test_queries_are_distinguished_by_spark_s_id_or_by_name(connect: Connect) -> None:
     give(to_database(connect, INSERT), Frame([("a", 1)], "one"), 0)
     give(to_database(connect, INSERT), Frame([("a", 2)], "two"), 0)
     give(to_database(connect, INSERT, query="name"), Frame([("a", 3)], None), 0)

@@ -1,4 +1,4 @@
-"""Options of the Spark data source: what is taken, what is refused, and what the refusal says. No pyspark needed."""
+"""Options of the Spark data source: accepted ones, refused ones, and the text of the refusal. No pyspark needed."""
 
 from __future__ import annotations
 

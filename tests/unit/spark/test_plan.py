@@ -59,12 +59,12 @@ def test_partitions_come_from_names_patterns_and_lists() -> None:
         ({"subscribePattern": "^z"}, "option subscribePattern='^z' matches none of 1 topics"),
     ],
 )
-def test_what_is_not_there_is_named(options: dict[str, str], said: str) -> None:
+def test_a_missing_partition_or_topic_is_named(options: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)):
         choose_partitions(read(**options), {"a": 2})
 
 
-def test_named_offsets_cover_exactly_what_is_read() -> None:
+def test_named_offsets_cover_exactly_the_partitions_that_are_read() -> None:
     check_named(read(startingOffsets='{"a":{"0":1,"1":-2}}').start, PLACES)
     with pytest.raises(ConfigError, match="must name every partition that is read: a-1 missing; -2 stands for"):
         check_named(read(startingOffsets='{"a":{"0":1}}').start, PLACES)

@@ -59,7 +59,7 @@ class Observed(MemorySource):
 
     @property
     def is_done(self) -> bool:
-        """Whether everything is committed."""
+        """True if everything is committed."""
         return sum(self.committed.values()) == COUNT * PARTITIONS
 
 
@@ -133,7 +133,7 @@ class Handler:
         return self.seen(record)
 
     def seen(self, record: Record) -> tuple[int, int]:
-        """It is processed."""
+        """Note the record as processed, and return its partition and number."""
         one = record.partition or 0, int(record.value)
         self.processed.add(one)
         return one
@@ -178,7 +178,7 @@ class Handler:
 
 
 class Hooks:
-    """For each partition: assigned, then any aborted, then revoked, one after the other, and revoked once."""
+    """Hooks that check their order for each partition: assigned, then any aborted, then revoked once."""
 
     def __init__(self, source: Observed, rng: random.Random) -> None:
         self.source = source
@@ -196,13 +196,13 @@ class Hooks:
         await asyncio.sleep(self.rng.random() * 0.2)
 
     async def aborted(self, where: TopicPartition, offset: int | None) -> None:
-        """It is replayed."""
+        """Check that the replayed partition is assigned."""
         if self.held.get(where) != "assigned" or offset is None:
             self.source.problems.append(f"{where} is replayed from {offset} while it is {self.held.get(where)}")
         await asyncio.sleep(self.rng.random() * 0.2)
 
     async def revoked(self, where: TopicPartition, offset: int | None) -> None:
-        """It goes."""
+        """Check that the revoked partition is assigned, and remove it after a while."""
         if self.held.get(where) != "assigned":
             self.source.problems.append(f"{where} is revoked while it is {self.held.get(where)}")
         self.held[where] = "going"

@@ -41,7 +41,7 @@ class KeywordError(ValueError):
 
 
 def carried(error: Exception) -> Exception:
-    """As the other side has it."""
+    """The error as the other side restores it."""
     found = pickle.loads(pickle.dumps(CarriedError.of(error)))
     assert isinstance(found, CarriedError)
     return found.restored()
@@ -80,7 +80,7 @@ def test_an_error_that_cannot_be_pickled_whole_keeps_what_can() -> None:
 
 def test_an_error_of_a_class_within_a_function_is_matched_by_its_bases_and_its_name() -> None:
     class LocalError(BusyError):
-        """Nobody finds it by its name."""
+        """A class that no import finds by its name."""
 
     found = carried(LocalError(503, "busy"))
     assert isinstance(found, BusyError)
@@ -107,7 +107,7 @@ def test_an_error_of_the_programs_own_module_is_found_by_its_name_here(monkeypat
 
 def test_an_error_whose_text_raises_is_carried_too() -> None:
     class Mute(ValueError):
-        """Has no text."""
+        """An error without a text."""
 
         def __str__(self) -> str:
             raise TypeError("no text")

@@ -36,7 +36,7 @@ def test_without_a_time_the_number_alone_counts() -> None:
     assert (schedule.due_at, schedule.has_completed) == (None, True)
     schedule.on_commit()
     schedule.on_completed(2, 10.0)
-    assert schedule.due_at is None, "the number begins anew with each commit"
+    assert schedule.due_at is None, "the number restarts with each commit"
 
 
 def test_a_refused_commit_is_due_again_and_not_at_once() -> None:

@@ -66,7 +66,7 @@ def test_letters_in_a_row_stop_the_stream(name: str) -> None:
     assert source.committed.get(ORDERS, 0) <= 70, "and not completed"
 
 
-def test_a_worker_completes_what_is_before_the_limit() -> None:
+def test_a_worker_completes_the_records_before_the_limit() -> None:
     pipeline = pipelines(lambda one: one >= 50)["for_each"].dead_letters("dead", max_in_a_row=20)
     source, sink = MemorySource({"orders": numbered(1000)}), MemorySink()
     with pytest.raises(StreamError, match="the next run reads it"):

@@ -12,7 +12,7 @@ from tests.support import seeds
 
 
 class Owner:
-    """Counts what is finished."""
+    """Counts finished elements."""
 
     def __init__(self) -> None:
         self.finished = 0
@@ -64,7 +64,7 @@ def test_an_element_is_finished_when_all_of_it_is() -> None:
     assert (ranges, owner.finished, element.is_done) == ([(7, 8)], 1, True)
 
 
-def test_what_is_abandoned_is_not_completed() -> None:
+def test_an_abandoned_element_is_not_completed() -> None:
     ranges: list[tuple[int, int]] = []
     owner, record = Owner(), Record(b"", offset=7)
     (cover,) = covers(lambda first, after: ranges.append((first, after)), 7, [record], 8)

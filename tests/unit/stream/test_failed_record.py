@@ -12,7 +12,7 @@ RECORD = Record(
 
 
 class PaymentError(Exception):
-    """As a user's program has them."""
+    """An error of a user's program."""
 
 
 def as_record(message: Message, offset: int) -> Record:

@@ -106,7 +106,7 @@ def test_without_a_place_for_it_the_stream_ends(place: str) -> None:
         run_simulated(PLACES[place](flaky), source, sink)
     assert (e.value.topic, e.value.partition, e.value.offset) == ("orders", 0, 3)
     assert isinstance(e.value.__cause__, ValueError)
-    assert source.committed == {ORDERS: 3}, "what was completed before is committed, and nothing else"
+    assert source.committed == {ORDERS: 3}, "records completed before are committed, and nothing else"
     assert source.closed
 
 
@@ -190,7 +190,7 @@ def test_dead_letters_wait_for_a_sink_that_is_not_ready(pipeline: Pipeline) -> N
     assert source.committed == {ORDERS: 1}, "it is read again"
 
 
-def test_an_error_that_has_no_text_is_told_too() -> None:
+def test_an_error_that_has_no_text_is_reported_too() -> None:
     class SilentError(Exception):
         """Its text cannot be made."""
 
@@ -263,7 +263,7 @@ def test_delayed_retries_through_topics() -> None:
     source, times = MemorySource({"orders": numbered(4)}, ends=False), defaultdict[int, list[tuple[str, float]]](list)
 
     class Topics(MemorySink):
-        """Appends to the source what is written to a topic that it reads."""
+        """Appends records to the source that are written to a topic that it reads."""
 
         async def write(self, value: Any) -> None:
             """Append."""
@@ -340,7 +340,7 @@ def test_whole_batches_wait_until_the_last_of_their_records_is_due(guarantee: An
     [Pipeline().map(lambda record: 1 // 0), Pipeline().map_batches(lambda batch: 1 // 0)],
     ids=["map", "batches"],
 )
-def test_a_stop_does_not_wait_for_what_is_not_due(failing: Pipeline) -> None:
+def test_a_stop_does_not_wait_for_retries_that_are_not_due(failing: Pipeline) -> None:
     sink = MemorySink()
     pipeline = failing.retry_topics(RetryTopic("retry", 3600))
     run_simulated(pipeline, MemorySource({"orders": numbered(1)}), sink)

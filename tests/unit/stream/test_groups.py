@@ -32,7 +32,7 @@ def by_key(handle: Handle) -> Pipeline:
     return Pipeline().for_each(handle, workers=16, by="key").commit(within=0.1)
 
 
-# --- who owns a partition
+# --- the owner of a partition
 
 
 @pytest.mark.parametrize("how", LATE)

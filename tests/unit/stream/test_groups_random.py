@@ -23,7 +23,7 @@ PARTITIONS, RECORDS = 3, 8
 
 
 class Schedule:
-    """What one seed makes of a group."""
+    """The life of a group, by one seed."""
 
     def __init__(self, group: StreamGroup, rng: random.Random, protocol: str, guarantee: Any) -> None:
         self.group, self.rng, self.guarantee = group, rng, guarantee
@@ -75,7 +75,7 @@ class Schedule:
                 self.problems.append(f"{member.name} ended: {error!r}")
 
     async def lose_sessions(self) -> None:
-        """Nobody is reached for longer than a session."""
+        """No member reaches a broker for longer than a session."""
         self.group.cut(is_cut=True)
         await asyncio.sleep(50.0)
         self.group.cut(is_cut=False)

@@ -41,7 +41,7 @@ ORDERS = TopicPartition("orders", 0)
 
 @pytest.fixture
 def hanging() -> Iterator[threading.Event]:
-    """What handlers in threads hang on until the test ends: the interpreter waits for them."""
+    """An event that handlers in threads wait for until the test ends: the interpreter waits for them."""
     event = threading.Event()
     yield event
     event.set()
@@ -100,7 +100,7 @@ def test_a_thread_that_raises_stop_iteration_has_failed() -> None:
 
 def test_what_a_thread_cannot_await_has_failed() -> None:
     async def handle(record: Record) -> None:
-        """It is never run."""
+        """A coroutine that is never run."""
 
     source, sink = MemorySource({"orders": numbered(1)}), MemorySink()
     Pipeline().for_each(lambda record: handle(record) if record else None).dead_letters("dead").run(source, sink)
@@ -164,7 +164,7 @@ def test_processes_end_with_that_of_the_stream() -> None:
     assert program.stdout.readline() == "hanging\n"
     program.kill()
     said, _ = program.communicate(timeout=PATIENCE_S)
-    assert not said, "whoever could write to it has ended"
+    assert not said, "each process that could write to it has ended"
 
 
 def test_other_processes() -> None:

@@ -194,7 +194,7 @@ def test_the_lag_is_the_age_of_the_oldest_records() -> None:
     assert found[1] == 0.0, "all that was read is completed"
 
 
-def test_the_end_is_told() -> None:
+def test_the_end_is_shown() -> None:
     monitor = StreamMonitor()
     assert (monitor.status().state, monitor.is_alive) == ("new", True)
     run_simulated(Pipeline(), MemorySource({"orders": numbered(3)}), monitor=monitor)

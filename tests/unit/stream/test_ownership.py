@@ -265,7 +265,7 @@ def test_a_running_handler_keeps_the_window_and_one_that_is_not_ready_then_does_
 
 
 def test_a_letter_that_waits_is_left_and_its_transaction_aborted() -> None:
-    """Of three letters the first is in the transaction: without the offset, the next owner writes it again."""
+    """The first of three letters is in the transaction: without the offset, the next owner writes it again."""
     source = MemorySource({"orders": numbered(3)}, ends=False)
 
     class Busy(MemorySink):
@@ -338,7 +338,7 @@ def test_a_commit_that_is_asked_for_again_names_the_same_member_and_offsets() ->
         """Its first commit has no outcome in time."""
 
         async def commit(self, offsets: Any, group: ConsumerGroupMetadata) -> None:
-            """Time out, or look who it is."""
+            """Time out, or check the member."""
             asked.append((dict(offsets), group))
             if len(asked) == 1:
                 source.lose("orders")

@@ -149,7 +149,7 @@ class Aborting(MemorySink):
         await super().commit(*arguments)
 
 
-def test_an_aborted_transaction_is_told_before_its_records_come_again() -> None:
+def test_an_aborted_transaction_is_reported_before_its_records_come_again() -> None:
     diary = Diary(1.0)
     source = MemorySource({"orders": numbered(4)}, batch_records=2)
     sink = Aborting(source, 2)

@@ -26,7 +26,7 @@ async def second(record: Record) -> int:
     return number(record)
 
 
-def test_a_stop_finishes_what_is_in_flight_commits_and_leaves() -> None:
+def test_a_stop_finishes_records_in_flight_commits_and_leaves() -> None:
     source, sink = MemorySource({"orders": numbered(10)}, batch_records=4, ends=False), MemorySink()
 
     async def beside(stop: StopRequest) -> None:
@@ -85,7 +85,7 @@ def test_a_stop_leaves_what_waits_for_its_next_attempt(by: Any) -> None:
     assert source.committed == {ORDERS: 3}
     assert refused == [3], "its next attempt is not waited for"
     if by == "key":
-        assert not {5, 7, 9} & set(handled), "what follows in its key does not overtake it"
+        assert not {5, 7, 9} & set(handled), "the next record of its key does not overtake it"
     if by == "partition":
         assert handled == [0, 1, 2]
 

@@ -21,7 +21,7 @@ ORDERS = TopicPartition("orders", 0)
 
 
 class Handler:
-    """Sleeps as long as it is told for each record, and knows what ran when."""
+    """Sleeps a given time for each record, and knows what ran when."""
 
     def __init__(self, seconds: dict[int, float] | None = None) -> None:
         self.seconds = seconds or {}
@@ -75,7 +75,7 @@ def test_keys_run_in_parallel_each_in_order() -> None:
     assert handler.ended != sorted(handler.ended), "keys wait for each other"
     assert sorted(handler.ended) == list(range(30))
     written = [int(message.value) for message in sink.values if message.key == b"key 1"]
-    assert written == sorted(written), "what a handler returns is written in its key's order"
+    assert written == sorted(written), "a handler's result is written in its key's order"
     assert source.committed == {ORDERS: 30}
 
 
@@ -103,7 +103,7 @@ def test_a_value_of_a_function_is_no_partition() -> None:
     assert handler.most == 1, "None is a lane of its own here"
 
 
-def test_what_is_filtered_is_committed_though_no_list_is_full() -> None:
+def test_filtered_records_are_committed_though_no_list_is_full() -> None:
     source = MemorySource({"orders": numbered(50)}, ends=False)
     seen: list[dict[TopicPartition, int]] = []
 
@@ -131,7 +131,7 @@ def test_the_same_key_of_two_partitions_is_two() -> None:
     assert starts[0] == starts[1]
 
 
-def test_a_function_chooses_what_is_in_order() -> None:
+def test_a_function_chooses_the_records_that_are_in_order() -> None:
     handler = Handler()
     pipeline = Pipeline().for_each(handler, workers=8, by=lambda record: number(record) % 5)
     run_simulated(pipeline, MemorySource({"orders": numbered(25, keys=25)}))
@@ -304,7 +304,7 @@ def test_steps_after_the_handler() -> None:
 
 
 @pytest.mark.parametrize("by", ["key", "partition", None])
-def test_what_is_in_hand_is_bounded(by: Any) -> None:
+def test_the_number_of_records_in_hand_is_bounded(by: Any) -> None:
     source = MemorySource({"orders": numbered(20_000, keys=7)}, batch_records=100)
     most = 0
 
@@ -348,7 +348,7 @@ def test_at_most_once_commits_before_it_processes() -> None:
     assert summary.commits == 3
 
 
-def test_at_most_once_a_stop_finishes_what_is_committed() -> None:
+def test_at_most_once_a_stop_finishes_committed_records() -> None:
     source, sink = MemorySource({"orders": numbered(5000)}, batch_records=5000, ends=False), MemorySink()
     handled: list[int] = []
     refusals = [NotNow(3.0)]

@@ -1,4 +1,4 @@
-"""With retries the values of a key are stored in order, whatever is delivered late or written again."""
+"""A sink with retries stores the values of a key in order, whatever is delivered late or written again."""
 
 from __future__ import annotations
 

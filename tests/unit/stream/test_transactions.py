@@ -286,7 +286,7 @@ def test_a_dead_letter_that_is_refused_aborts_and_is_written_again(caplog: pytes
     ("error", "refusals"), [(KafkaTimeoutError("no leader"), 6), (RecordTooLargeError("417 bytes"), 1)]
 )
 def test_a_dead_letter_that_is_always_refused_ends_the_stream(error: Exception, refusals: int) -> None:
-    """At once, if it would be refused again."""
+    """The stream ends at once if the letter would be refused again."""
     source = MemorySource({"orders": numbered(4)})
     sink = RefusingLetters(source, 99, error)
     with pytest.raises(TransactionAbortableError if refusals > 1 else type(error)) as caught:
@@ -312,7 +312,7 @@ def test_a_transaction_is_due_by_time() -> None:
     assert seen == [(0, {}), (5, {ORDERS: 5})]
 
 
-def test_a_stop_commits_what_is_finished() -> None:
+def test_a_stop_commits_finished_records() -> None:
     source = MemorySource({"orders": numbered(30)}, ends=False)
     sink = MemorySink(source)
 

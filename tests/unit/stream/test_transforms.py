@@ -61,7 +61,7 @@ def test_a_step_that_fails_is_called_again(steps: list[Transform], values: list[
 
 @settings(max_examples=seeds.examples(200), deadline=None)
 @given(steps=st.lists(st.sampled_from(STEPS), min_size=1, max_size=4), bad=st.sets(st.integers(0, 7)), data=st.data())
-def test_what_is_dropped_leaves_the_others(steps: list[Transform], bad: set[int], data: st.DataObject) -> None:
+def test_a_dropped_value_leaves_the_others(steps: list[Transform], bad: set[int], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(steps) - 1))
     values = list(range(8))
     origins = [f"record {value}" for value in values]

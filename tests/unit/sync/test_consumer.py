@@ -199,7 +199,7 @@ def test_a_batch_is_processed_when_the_next_is_asked_for(flavour: Flavour, fille
     assert committed(flavour)[second.partition] == second.next_offset
 
 
-def test_nobody_reads_nothing(flavour: Flavour) -> None:
+def test_a_consumer_without_partitions_reads_nothing(flavour: Flavour) -> None:
     fill(flavour.world, "t")
     consumer = flavour.consumer()
     for method in ("poll", "batches"):
@@ -411,7 +411,7 @@ def test_a_paused_partition_is_left_out(flavour: Flavour, filled: Any) -> None:
 # --- the end
 
 
-def test_a_close_commits_what_is_processed_once(flavour: Flavour, filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_close_commits_processed_records_once(flavour: Flavour, filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert flavour.enter(filled) is filled
     records = iter(filled) if flavour.blocks else aiter(filled)
     flavour.some(records, 2)

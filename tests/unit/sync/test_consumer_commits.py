@@ -1,4 +1,4 @@
-"""What `commit()` covers, by its caller: rows in hand of the reader, and nothing in hand of anyone else."""
+"""The records that `commit()` covers, by its caller: rows in hand of the reader, and none of another thread."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_commit_covers_records_up_to_the_current_one(flavour: Flavour) -> None:
 
 
 @pytest.mark.parametrize("way", ["poll", "batches", "records"])
-def test_commit_elsewhere_leaves_out_what_is_in_hand(
+def test_commit_elsewhere_leaves_out_records_in_hand(
     flavour: Flavour, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer = ready(flavour, reading(flavour))
@@ -107,7 +107,7 @@ def test_after_a_seek_nothing_of_the_partition_is_in_hand(flavour: Flavour) -> N
     assert committed(flavour.world) == {0: 2, 1: 6}
 
 
-def test_another_reader_does_not_move_what_is_in_hand_after_a_seek(flavour: Flavour) -> None:
+def test_another_reader_does_not_move_records_in_hand_after_a_seek(flavour: Flavour) -> None:
     consumer = ready(flavour, reading(flavour))
     flavour.get(consumer.poll())
     flavour.get(consumer.seek(T0, 1))
@@ -194,7 +194,7 @@ def test_processed_follows_commit(flavour: Flavour) -> None:
     assert flavour.elsewhere(lambda: consumer.processed(in_hand=True)) == {T0: 0}
 
 
-def test_automatic_commits_leave_out_what_is_in_hand(flavour: Flavour, caplog: pytest.LogCaptureFixture) -> None:
+def test_automatic_commits_leave_out_records_in_hand(flavour: Flavour, caplog: pytest.LogCaptureFixture) -> None:
     consumer = ready(flavour, reading(flavour, enable_auto_commit=True))
     take(flavour, consumer.batches(timeout=0), 1)
     flavour.world.pass_time(20)

@@ -82,7 +82,7 @@ class Program:
         self.processed[place.partition] = offset
 
     def look(self) -> None:
-        """Neither of these changes what is processed."""
+        """Neither of these changes the processed offsets."""
         expected = {PLACES[number]: offset for number, offset in (self.processed | self.in_hand).items()}
         assert self.consumer.processed(in_hand=True) == expected, self.log
         expected = {PLACES[number]: offset for number, offset in self.processed.items()}

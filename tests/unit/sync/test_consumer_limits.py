@@ -50,7 +50,7 @@ def test_the_option_is_what_poll_has_without_an_argument(flavour: Flavour) -> No
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.5, "5", 1 << 70])
-def test_what_is_no_limit_is_refused(flavour: Flavour, value: Any) -> None:
+def test_a_value_that_is_no_limit_is_refused(flavour: Flavour, value: Any) -> None:
     consumer = fetched(flavour)
     with pytest.raises(ConfigError, match=r"max_records=.*: a whole number from 1 on is needed, or None"):
         flavour.get(consumer.poll(max_records=value))

@@ -124,7 +124,7 @@ def test_a_topic_that_is_new_is_looked_up_once_and_for_no_longer_than_it_may(fla
 
 
 @pytest.mark.parametrize("topic", [b"t", "", 5])
-def test_what_is_no_topic_is_refused(flavour: Flavour, topic: Any) -> None:
+def test_a_value_that_is_no_topic_is_refused(flavour: Flavour, topic: Any) -> None:
     producer = flavour.producer()
     with pytest.raises(ConfigError, match="the topic must be a non-empty str"):
         flavour.get(producer.send(topic, b"v"))
@@ -188,7 +188,7 @@ def test_a_topic_that_was_forgotten_is_learnt_again(flavour: Flavour) -> None:
     assert log_of(flavour.world).values() == [b"a", b"b", b"c"] * 2
 
 
-def test_no_room_is_told_in_time(flavour: Flavour) -> None:
+def test_a_full_buffer_is_an_error_in_time(flavour: Flavour) -> None:
     producer = flavour.producer(buffer_memory=20_000, batch_size=1_000, max_block_ms=60, linger_ms=0)
     flavour.get(producer.send("t", b"known"))
     flavour.get(producer.flush())
@@ -354,7 +354,7 @@ def test_a_commit_that_cannot_be_aborts(flavour: Flavour) -> None:
 # --- the end
 
 
-def test_close_sends_what_is_left_once(flavour: Flavour, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_sends_the_rest_once(flavour: Flavour, monkeypatch: pytest.MonkeyPatch) -> None:
     producer = flavour.producer(linger_ms=50_000)
     assert flavour.enter(producer) is producer
     delivery = flavour.get(producer.send("t", b"v", partition=0))
@@ -377,7 +377,7 @@ def test_a_close_in_a_fork_or_at_the_end_leaves_all_alone(flavour: Flavour, over
     assert not delivery.done()
 
 
-def test_a_close_that_is_not_in_time_says_what_is_lost(flavour: Flavour) -> None:
+def test_a_close_that_is_not_in_time_names_the_lost_records(flavour: Flavour) -> None:
     producer = flavour.producer()
     flavour.get(producer.send("t", b"first", partition=0))
     flavour.get(producer.flush())
@@ -461,7 +461,7 @@ def test_help_for_send_names_no_class_of_kafwires_own(flavour: Flavour) -> None:
 
 
 @pytest.mark.parametrize("flavour", ["aio"], indirect=True)
-def test_who_is_cancelled_while_a_thread_encodes_leaves_when_it_has_come_to_a_stop(flavour: Flavour) -> None:
+def test_a_send_cancelled_while_a_thread_encodes_ends_when_the_thread_has_stopped(flavour: Flavour) -> None:
     producer = flavour.producer()
     flavour.get(producer.partitions_for("u"))
     table = pa.table({"value": [b"v" * 1_000] * 500})

@@ -83,7 +83,7 @@ def test_send_batch(flavour: Flavour, kind: pa.DataType) -> None:
     ("value", "message"),
     [(5, "a header value must be bytes, str or None, not int"), ("\ud800", "a header value is not Unicode text")],
 )
-def test_what_is_no_value_is_refused_and_nothing_is_sent(
+def test_a_header_that_is_no_value_is_refused_and_nothing_is_sent(
     flavour: Flavour, value: Any, message: str, options: dict[str, Any]
 ) -> None:
     producer = flavour.producer(**options)

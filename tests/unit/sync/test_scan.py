@@ -1,4 +1,4 @@
-"""Scans of both flavours, in the simulated world: read once, closed, divided, and told of the interpreter's end."""
+"""Scans of both flavours, in the simulated world: read once, closed, divided, and ended with the interpreter."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_scan_that_is_read_or_from_before_a_fork_is_not_divided(flavour: Flavo
 
 
 @blocking
-def test_a_piece_is_read_by_whoever_has_it_as_often_as_wanted(flavour: Flavour) -> None:
+def test_a_piece_is_read_as_often_as_wanted(flavour: Flavour) -> None:
     first, second = sync_scan.scan(
         flavour.world.bootstrap, "t", columns=["partition", "offset"], engine=flavour.engine
     ).split(2)
@@ -175,7 +175,7 @@ def test_a_piece_is_read_by_whoever_has_it_as_often_as_wanted(flavour: Flavour) 
 
 
 @blocking
-def test_a_piece_of_a_topic_that_was_made_anew_is_refused(flavour: Flavour) -> None:
+def test_a_piece_of_a_recreated_topic_is_refused(flavour: Flavour) -> None:
     fill(flavour.world, "u", batches=1)
     pieces = sync_scan.scan(flavour.world.bootstrap, ["t", "u"], engine=flavour.engine).split(3)
     flavour.world.create_topic("u")
@@ -211,7 +211,7 @@ def test_a_scan_has_connections_of_its_own_and_closes_them(flavour: Flavour) -> 
         assert all(connection.closed for connection in flavour.world.connections), end
 
 
-def test_the_interpreters_end_lets_go_whoever_reads(flavour: Flavour) -> None:
+def test_the_interpreters_end_ends_a_read(flavour: Flavour) -> None:
     scan = flavour.get(flavour.client().scan("t"))
     scan._start()
     for member in flavour.engine.members:
@@ -234,7 +234,7 @@ def test_the_interpreters_end_lets_go_a_consumers_reader(flavour: Flavour) -> No
 
 
 class Gate:
-    """What a loop has done in other threads waits until the gate is opened; `calls` of it were made."""
+    """Work of a loop in other threads waits until the gate is opened; `calls` of it were made."""
 
     def __init__(self, loop: Any) -> None:
         self.calls = 0
@@ -285,7 +285,7 @@ def test_a_scan_is_read_by_one_task_at_a_time(flavour: Flavour) -> None:
 
 
 @awaited
-def test_a_close_waits_for_what_is_being_decoded(flavour: Flavour) -> None:
+def test_a_close_waits_for_a_batch_that_is_being_decoded(flavour: Flavour) -> None:
     scan = scanned(flavour)
 
     async def close() -> None:

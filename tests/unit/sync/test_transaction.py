@@ -1,4 +1,4 @@
-"""`with producer.transaction():`, on a producer that only writes down what is asked of it."""
+"""`with producer.transaction():`, on a producer that only writes down its calls."""
 
 from __future__ import annotations
 
@@ -128,14 +128,14 @@ def test_a_transaction_that_was_ended_in_the_block_is_left_alone(kind: type[Told
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
-def test_whoever_is_interrupted_does_not_wait_long(interrupt: type[BaseException]) -> None:
+def test_an_interrupted_transaction_does_not_wait_long(interrupt: type[BaseException]) -> None:
     producer = Told()
     with pytest.raises(interrupt):
         play(producer, raising=interrupt(), timeout=600.0)
     assert producer.calls == [("begin", 600.0), ("abort", INTERRUPTED_S)]
 
 
-def test_whoever_is_cancelled_does_not_wait_long() -> None:
+def test_a_cancelled_transaction_does_not_wait_long() -> None:
     producer = Awaited()
     with pytest.raises(asyncio.CancelledError):
         play(producer, raising=asyncio.CancelledError(), timeout=600.0)

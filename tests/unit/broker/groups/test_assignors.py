@@ -46,7 +46,7 @@ def shown(made: Assignment) -> dict[str, str]:
 
 def test_uniform_gives_members_in_the_tables_order_their_shares() -> None:
     made = uniform(spec({"m1": "a", "m2": "a", "m3": "a"}, {"a": 7}))
-    assert shown(made) == {"m1": "a0 a1", "m2": "a2 a3", "m3": "a4 a5 a6"}, "the last ones have to take what is left"
+    assert shown(made) == {"m1": "a0 a1", "m2": "a2 a3", "m3": "a4 a5 a6"}, "the last ones have to take the rest"
 
 
 def test_uniform_moves_only_what_has_to_move() -> None:
@@ -65,13 +65,13 @@ def test_uniform_for_members_that_want_different_topics() -> None:
     assert shown(fewer) == {"m2": "a0 a1 a2 a3", "m3": "b0 b1"}
 
 
-def test_who_has_too_much_gives_to_others() -> None:
+def test_a_member_with_too_much_gives_to_others() -> None:
     everything = frozenset((topic, index) for topic, count in ((A, 6), (B, 1)) for index in range(count))
     made = uniform(spec({"m1": "ab", "m2": "a"}, {"a": 6, "b": 1}, {"m1": everything}))
     assert shown(made) == {"m1": "a0 a1 a2 b0", "m2": "a3 a4 a5"}
 
 
-def test_who_has_most_may_have_nothing_that_others_want() -> None:
+def test_the_largest_owner_may_have_nothing_that_others_want() -> None:
     had = {"m1": frozenset({(B, 0), (C, 0)}), "m2": frozenset({(A, 0), (A, 1)})}
     made = uniform(spec({"m0": "c", "m1": "bc", "m2": "ac"}, {"a": 2, "b": 1, "c": 1}, had))
     assert shown(made) == {"m0": "c0", "m1": "b0", "m2": "a0 a1"}
@@ -100,12 +100,12 @@ def test_range_for_members_that_want_different_topics() -> None:
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-def test_nobody_wants_anything(name: str) -> None:
+def test_no_member_wants_anything(name: str) -> None:
     assert not any(ASSIGNORS[name](spec({"m1": "", "m2": ""}, {"a": 1})).values())
 
 
 @given(st.data())
-def test_all_that_is_wanted_has_one_owner_who_wants_it(data: st.DataObject) -> None:
+def test_all_wanted_partitions_have_one_owner_that_wants_them(data: st.DataObject) -> None:
     chance = data.draw(st.randoms(use_true_random=False))
     counts = {letter: chance.randint(1, 5) for letter in "abc"}
     before: Assignment = {}

@@ -77,7 +77,7 @@ def test_a_follower_that_asks_before_the_leader_waits_for_it() -> None:
     assert group.status == "Stable"
 
 
-def test_whom_the_leader_forgets_has_an_empty_assignment() -> None:
+def test_a_member_that_the_leader_forgets_has_an_empty_assignment() -> None:
     group = Members()
     leader, follower = group.stable(count=2)
     again = [group.join(leader.member_id), group.join(follower.member_id)]
@@ -155,7 +155,7 @@ def test_a_leader_that_joins_again_makes_all_join_again() -> None:
     assert group.answer(waiting).generation_id == 3
 
 
-def test_a_follower_that_joins_again_is_told_the_generation_unless_it_has_changed() -> None:
+def test_a_follower_that_joins_again_gets_the_generation_unless_it_has_changed() -> None:
     group = Members()
     leader, follower = group.stable(count=2)
     same = group.answer(group.join(follower.member_id))
@@ -165,7 +165,7 @@ def test_a_follower_that_joins_again_is_told_the_generation_unless_it_has_change
     assert group.beat(leader) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_before_the_assignments_the_leader_is_told_again_who_is_there() -> None:
+def test_before_the_assignments_the_leader_gets_the_members_again() -> None:
     group = Members()
     member_id = group.new_id()
     assert group.answer(group.join(member_id)).generation_id == 1
@@ -175,7 +175,7 @@ def test_before_the_assignments_the_leader_is_told_again_who_is_there() -> None:
     assert changed.generation_id == 2
 
 
-def test_who_joins_while_assignments_are_awaited_sends_all_back() -> None:
+def test_a_join_while_assignments_are_awaited_sends_all_back() -> None:
     group = Members()
     leader, follower = group.stable(count=2)
     again = [group.join(leader.member_id), group.join(follower.member_id)]
@@ -187,7 +187,7 @@ def test_who_joins_while_assignments_are_awaited_sends_all_back() -> None:
     assert {each.member_assignment for each in group.describe().members} == {b""}
 
 
-def test_the_last_request_to_join_is_answered() -> None:
+def test_the_last_request_to_join_gets_a_response() -> None:
     group = Members()
     leader, follower = group.stable(count=2)
     given_up, waiting = group.join(leader.member_id), group.join(leader.member_id)
@@ -238,7 +238,7 @@ def test_commits_keep_a_session_alive_and_a_lost_one_empties_the_group() -> None
     assert member.generation == 3  # 2 was the empty one
 
 
-def test_who_waits_for_the_others_need_not_send_heartbeats() -> None:
+def test_a_member_that_waits_for_the_others_need_not_send_heartbeats() -> None:
     group = Members()
     leader, follower = group.stable(count=2, session_ms=10_000)
     waiting = group.join(leader.member_id, session_ms=10_000)
@@ -275,7 +275,7 @@ def test_another_leads_when_the_leader_lags() -> None:
 
 
 @pytest.mark.parametrize("leader_syncs", [True, False])
-def test_who_does_not_ask_for_its_assignment_in_time_is_out(leader_syncs: bool) -> None:
+def test_a_member_that_does_not_ask_for_its_assignment_in_time_is_out(leader_syncs: bool) -> None:
     group = Members()
     how: dict[str, Any] = {"session_ms": 60_000, "rebalance_ms": 20_000}
     leader, follower = group.stable(count=2, **how)
@@ -292,7 +292,7 @@ def test_who_does_not_ask_for_its_assignment_in_time_is_out(leader_syncs: bool) 
     assert group.answer(asked).error_code == (0 if leader_syncs else ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def test_an_id_that_nobody_joins_with_holds_a_rebalance_up_until_its_session_ends() -> None:
+def test_an_unused_id_holds_a_rebalance_up_until_its_session_ends() -> None:
     group = Members()
     leader, follower = group.stable(count=2)
     lost = group.new_id(session_ms=6_000)
@@ -378,7 +378,7 @@ def test_one_leaves_in_old_versions(version: int) -> None:
     assert group.status == "Empty"
 
 
-def test_who_leaves_while_it_waits_to_join_is_told_and_the_others_go_on() -> None:
+def test_a_member_that_leaves_while_it_waits_to_join_gets_an_error_and_the_others_go_on() -> None:
     group = Members()
     leader, follower = group.stable(count=2)
     waiting = group.join(leader.member_id)
@@ -442,7 +442,7 @@ def test_a_group_that_does_not_exist() -> None:
     assert group.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_session_begins_anew_with_the_assignment() -> None:
+def test_a_session_restarts_with_the_assignment() -> None:
     group = Members()
     how: dict[str, Any] = {"session_ms": 10_000}
     leader, follower = group.stable(count=2, **how)

@@ -1,4 +1,4 @@
-"""Static members of a classic group (KIP-345): restarts without a rebalance, and who is fenced."""
+"""Static members of a classic group (KIP-345): restarts without a rebalance, and fenced members."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.group_members import Members, Membership
 
 
 def restarted(group: Members, name: str, **how: Any) -> Any:
-    """The answer to a process that comes anew with this instance id."""
+    """The response to a new process with this instance id."""
     return group.answer(group.join(instance_id=name, **how))
 
 
@@ -67,14 +67,14 @@ def test_whose_instance_id_was_taken_is_fenced() -> None:
     assert group.beat(nameless) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_instance_id_that_nobody_has() -> None:
+def test_an_unknown_instance_id() -> None:
     group = Members()
     (member,) = group.stable(instance_ids=["a"])
     assert group.beat(dataclasses.replace(member, instance_id="b")) == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.leave(("", "b")) == [ErrorCode.UNKNOWN_MEMBER_ID]
 
 
-def test_who_waits_to_join_is_fenced_at_once() -> None:
+def test_a_member_that_waits_to_join_is_fenced_at_once() -> None:
     group = Members()
     leader, follower = group.stable(instance_ids=["a", "b"])
     waiting = group.join(leader.member_id, instance_id="a")
@@ -86,7 +86,7 @@ def test_who_waits_to_join_is_fenced_at_once() -> None:
     assert group.answer(new).generation_id == group.answer(other).generation_id == 3
 
 
-def test_who_restarts_while_assignments_are_awaited_makes_all_join_again() -> None:
+def test_a_restart_while_assignments_are_awaited_makes_all_join_again() -> None:
     group = Members()
     leader, follower = group.stable(instance_ids=["a", "b"])
     again = [group.join(leader.member_id, instance_id="a"), group.join(follower.member_id, instance_id="b")]
@@ -97,7 +97,7 @@ def test_who_restarts_while_assignments_are_awaited_makes_all_join_again() -> No
     assert group.beat(dataclasses.replace(leader, generation=generation)) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_who_restarts_with_other_metadata_and_the_same_protocol_does_not_rebalance() -> None:
+def test_a_restart_with_other_metadata_and_the_same_protocol_does_not_rebalance() -> None:
     group = Members()
     group.stable(instance_ids=["a", "b"])
     assert restarted(group, "b", protocols=[("range", b"new")]).generation_id == 2
@@ -105,7 +105,7 @@ def test_who_restarts_with_other_metadata_and_the_same_protocol_does_not_rebalan
     assert b"new" in {each.member_metadata for each in group.describe().members}
 
 
-def test_who_restarts_and_changes_the_vote_makes_all_join_again() -> None:
+def test_a_restart_that_changes_the_vote_makes_all_join_again() -> None:
     group = Members()
     both = [("range", b""), ("sticky", b"")]
     group.stable(instance_ids=["a", "b"], protocols=both)
@@ -130,7 +130,7 @@ def test_a_static_member_stays_when_it_does_not_join_and_leaves_when_its_session
     assert group.answer(group.sync(returned)).assignment == b"y"
 
 
-def test_nobody_joins_and_the_group_waits_until_sessions_end() -> None:
+def test_no_member_joins_and_the_group_waits_until_sessions_end() -> None:
     group = Members()
     how: dict[str, Any] = {"session_ms": 45_000, "rebalance_ms": 20_000}
     leader, follower = group.stable(instance_ids=["a", "b"], **how)
@@ -167,7 +167,7 @@ def test_another_leads_when_a_static_leader_does_not_join() -> None:
     assert group.beat(dataclasses.replace(leader, generation=3)) == 0
 
 
-def test_who_was_removed_comes_again() -> None:
+def test_a_removed_member_comes_again() -> None:
     group = Members()
     group.stable(instance_ids=["a"])
     assert group.leave(("", "a")) == [0]

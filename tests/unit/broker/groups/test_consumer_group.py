@@ -36,7 +36,7 @@ def test_a_member_gives_up_partitions_before_another_has_them() -> None:
     answer = second.enter()
     assert (answer.member_epoch, second.owned) == (3, set())
     assert group.group.state.value == "Reconciling"
-    kept = first.quiet()  # what it says it has is not known: it keeps its epoch, and is told what it may keep
+    kept = first.quiet()  # the request names no partitions: it keeps its epoch, and gets those that it may keep
     assert (kept.member_epoch, len(group.places(kept.assignment))) == (2, 2)
     assert second.beat().assignment is None, "nothing is free yet"
     given_up = group.places(kept.assignment)
@@ -56,7 +56,7 @@ def test_a_member_that_has_given_up_by_itself_is_taken_at_its_word() -> None:
     assert first.beat().member_epoch == 3
 
 
-def test_who_leaves_gives_all_to_the_others() -> None:
+def test_a_member_that_leaves_gives_all_to_the_others() -> None:
     group = ConsumerMembers()
     first, second = group.joined("a", "b")
     epoch = group.group.epoch
@@ -84,7 +84,7 @@ def test_a_session_ends() -> None:
     assert group.group.state.value == "Empty"
 
 
-def test_who_does_not_give_up_partitions_in_time_is_out() -> None:
+def test_a_member_that_does_not_give_up_partitions_in_time_is_out() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a", rebalance_timeout_ms=10_000)
     second = group.reader("b")
@@ -99,7 +99,7 @@ def test_who_does_not_give_up_partitions_in_time_is_out() -> None:
     assert len(second.owned) == 4
 
 
-def test_who_has_given_up_partitions_in_time_stays() -> None:
+def test_a_member_that_has_given_up_partitions_in_time_stays() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a", rebalance_timeout_ms=10_000)
     second = group.reader("b")
@@ -122,19 +122,19 @@ def test_epochs_that_are_not_its_own() -> None:
     assert second.beat().error_code == 0
 
 
-def test_an_answer_was_lost() -> None:
+def test_a_response_was_lost() -> None:
     group = ConsumerMembers()
     first, second = group.joined("a", "b")
     third = group.reader("c")
     third.enter()
     late = group.group.members["a"].previous_epoch
     assert late < first.epoch
-    assert group.beat("a", late, owned=first.owned).error_code == 0, "it may not have been told"
+    assert group.beat("a", late, owned=first.owned).error_code == 0, "it may not have the response"
     assert group.beat("a", late, owned=first.owned | second.owned).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert group.beat("a", late).error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_a_member_joins_anew() -> None:
+def test_a_member_rejoins() -> None:
     group = ConsumerMembers()
     first, _ = group.joined("a", "b")
     had, epoch = set(first.owned), group.group.epoch
@@ -223,7 +223,7 @@ def test_members_choose_the_assignor() -> None:
     assert group.reader("a", server_assignor="range").enter().error_code == 0
     assert group.group.assignor == "range"
     group.reader("b").enter()
-    assert group.group.assignor == "range", "who has no choice does not count"
+    assert group.group.assignor == "range", "a member without a choice does not count"
     for name in ("c", "d"):
         group.reader(name, server_assignor="uniform").enter()
     assert group.group.assignor == "uniform"
@@ -234,7 +234,7 @@ def test_of_two_assignors_with_as_many_votes_the_new_one_is_taken() -> None:
     group.reader("a", server_assignor="uniform").enter(["t", "u"])
     group.reader("b", server_assignor="range").enter()
     assert group.group.targets["b"] == {(group.topic_id("t"), 2)}
-    assert group.group.assignor == "uniform", "what it is said to be does not follow that"
+    assert group.group.assignor == "uniform", "the name does not follow the computed assignment"
 
 
 def test_members_that_want_different_topics() -> None:
@@ -255,7 +255,7 @@ def test_another_broker_takes_over() -> None:
     group.pass_ms(44_000)
     assert first.beat().member_epoch == epoch
     group.pass_ms(1_001)
-    assert group.group.members.keys() == {"a"}, "sessions began anew"
+    assert group.group.members.keys() == {"a"}, "sessions restarted"
     assert second.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -1,4 +1,4 @@
-"""Static members of a consumer group: who returns, who takes another's place, and who may not."""
+"""Static members of a consumer group: returning members, replaced ones, and refused ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_member_that_leaves_for_good() -> None:
     assert group.reader("b", instance_id="i").enter().error_code == 0
 
 
-def test_an_instance_id_that_somebody_has() -> None:
+def test_an_instance_id_in_use() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a", instance_id="i")
     taken = group.reader("b", instance_id="i").enter()
@@ -56,7 +56,7 @@ def test_an_instance_id_that_somebody_has() -> None:
 
 
 @pytest.mark.parametrize("epoch", [-2, -1, 2])
-def test_who_was_replaced_is_fenced(epoch: int) -> None:
+def test_a_replaced_member_is_fenced(epoch: int) -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a", instance_id="i")
     first.leave(-2)

@@ -1,4 +1,4 @@
-"""All groups of a cluster: who may commit, who coordinates, what is listed and deleted."""
+"""All groups of a cluster: permitted commits, the coordinator, the list of groups, and their deletion."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def delete(group: Members, *names: str) -> dict[str, int]:
     return {each.group_id: each.error_code for each in answer.results}
 
 
-# --- who may commit
+# --- permitted commits
 
 
 @pytest.mark.parametrize("is_transactional", [False, True])
@@ -56,7 +56,7 @@ def test_a_group_that_does_not_exist(is_transactional: bool) -> None:
 
 
 @pytest.mark.parametrize("is_transactional", [False, True])
-def test_an_empty_group_is_for_everybody_who_is_not_in_a_generation(is_transactional: bool) -> None:
+def test_an_empty_group_takes_commits_outside_of_a_generation(is_transactional: bool) -> None:
     group = Members()
     coordinator(group).ensure("g")
     check = coordinator(group).check_commit
@@ -98,7 +98,7 @@ def test_while_members_join_they_may_commit_and_while_they_wait_for_assignments_
     assert check("g", follower.member_id, None, generation, is_transactional=True) == 0
 
 
-# --- who coordinates
+# --- the coordinator
 
 
 def test_another_broker_goes_on_where_the_last_one_was() -> None:
@@ -124,7 +124,7 @@ def test_another_broker_goes_on_where_the_last_one_was() -> None:
     assert group.commit(follower) == 0
 
 
-def test_who_waits_is_told_that_the_coordinator_is_another_one() -> None:
+def test_a_waiting_member_gets_the_error_of_a_moved_coordinator() -> None:
     group = Members(nodes=(1, 2))
     leader, follower = group.stable(count=2)
     joining = group.join(leader.member_id)
@@ -161,7 +161,7 @@ def test_a_new_coordinator_knows_of_members_what_was_written() -> None:
     assert group.answer(group.join(leader.member_id, instance_id="a", protocols=both)) is None
 
 
-def test_sessions_begin_anew_with_a_new_coordinator_and_end_there() -> None:
+def test_sessions_restart_with_a_new_coordinator_and_end_there() -> None:
     group = Members(nodes=(1, 2))
     leader, follower = group.stable(count=2, session_ms=10_000)
     group.pass_ms(9_000)
@@ -174,7 +174,7 @@ def test_sessions_begin_anew_with_a_new_coordinator_and_end_there() -> None:
     assert group.beat(leader) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_nobody_coordinates_for_a_while_and_no_session_ends() -> None:
+def test_no_broker_coordinates_for_a_while_and_no_session_ends() -> None:
     group = Members(nodes=(1, 2))
     (member,) = group.stable()
     group.state.move_coordinator("g", -1)
@@ -202,7 +202,7 @@ def test_a_coordinator_that_is_loading() -> None:
     group = Members()
     (member,) = group.stable()
     coordinator(group).loading.add("g")
-    assert group.beat(member) == 0  # who is alive need not be told
+    assert group.beat(member) == 0  # a live member needs no error
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert group.commit(member) == code
     refused = group.answer(group.join(member.member_id))
@@ -227,7 +227,7 @@ def test_a_group_that_is_too_large_for_a_new_coordinator_rebalances() -> None:
     assert [group.answer(each).generation_id for each in waiting[:2]] == [3, 3]
 
 
-# --- what is listed and deleted
+# --- listed and deleted groups
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -281,7 +281,7 @@ def test_groups_without_members_are_deleted_with_their_offsets() -> None:
     assert delete(group, "g") == {"g": ErrorCode.GROUP_ID_NOT_FOUND}
 
 
-def test_a_group_that_is_deleted_forgets_whom_it_gave_ids() -> None:
+def test_a_deleted_group_forgets_the_ids_that_it_gave() -> None:
     group = Members()
     given = group.new_id()
     assert group.status == "Empty"
@@ -291,7 +291,7 @@ def test_a_group_that_is_deleted_forgets_whom_it_gave_ids() -> None:
     assert listed(group) == {}
 
 
-# --- what nobody needs
+# --- unused offsets
 
 
 def test_a_group_without_members_and_offsets_is_forgotten() -> None:
@@ -311,7 +311,7 @@ def test_since_when_offsets_are_not_needed() -> None:
     since = coordinator(group).unused_since
     assert since("g", "t", 5) == 5
     group.commit(None)
-    assert since("g", "t", 5) == 5  # nobody has ever joined
+    assert since("g", "t", 5) == 5  # no member has ever joined
     (member,) = group.stable(protocols=[("range", subscription("t"))], session_ms=1_800_000)
     assert since("g", "t", 5) is None
     assert since("g", "other", 5) == 5

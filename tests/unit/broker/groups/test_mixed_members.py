@@ -15,7 +15,7 @@ from tests.support.consumer_members import ConsumerMembers, Places
 
 
 class ClassicReader:
-    """A member of the classic protocol: it has what it was told to have, and says so when it joins."""
+    """A member of the classic protocol: it has its assigned partitions, and says so when it joins."""
 
     def __init__(self, group: ConsumerMembers, member_id: str = "", instance_id: str | None = None) -> None:
         self._group = group
@@ -23,7 +23,7 @@ class ClassicReader:
         self.owned: Places = set()
 
     def enter(self, topics: Iterable[str] = ("t",), *, version: int = 9, **fields: Any) -> Any:
-        """It joins, and hears of its generation at once if the group is of the consumer protocol."""
+        """Join, and get the generation at once if the group is of the consumer protocol."""
         subscription = ConsumerProtocolSubscription(topics=[*topics])
         names = sorted({name for name, _ in self.owned})
         subscription.owned_partitions = [
@@ -90,7 +90,7 @@ def mixed(group: ConsumerMembers) -> tuple[Any, ClassicReader]:
     assert other.beat() == 0, "nothing is free"
     first.beat()
     first.beat()
-    assert other.beat() == ErrorCode.REBALANCE_IN_PROGRESS, "what it is to have is free"
+    assert other.beat() == ErrorCode.REBALANCE_IN_PROGRESS, "its partitions are free"
     assert other.enter().error_code == 0
     assert other.sync().error_code == 0
     return first, other
@@ -132,7 +132,7 @@ def test_it_gives_up_partitions_before_it_joins_again() -> None:
     assert other.enter().generation_id == generation, "it has said that it has all"
     other.sync()
     assert other.owned < had
-    group.pass_ms(5_000)  # its time to join again begins when it hears of that
+    group.pass_ms(5_000)  # its time to join again begins when it gets that error
     assert other.beat() == ErrorCode.REBALANCE_IN_PROGRESS
     assert other.enter().generation_id == generation + 1
     other.sync()
@@ -227,7 +227,7 @@ def test_a_classic_group_becomes_a_consumer_group_and_a_classic_one_again() -> N
     first = group.reader("a")
     assert first.enter().member_epoch == 2
     assert len(first.owned) == 2
-    assert ("t", 0) not in first.owned, "what others have is not free"
+    assert ("t", 0) not in first.owned, "partitions of others are not free"
     assert other.beat() == ErrorCode.REBALANCE_IN_PROGRESS
     other.enter()
     other.sync()
@@ -241,7 +241,7 @@ def test_a_classic_group_becomes_a_consumer_group_and_a_classic_one_again() -> N
     assert (joined.generation_id, joined.leader, len(joined.members)) == (3, other.member_id, 1)
 
 
-def test_members_of_a_classic_group_that_wait_are_told_to_join_again() -> None:
+def test_waiting_members_of_a_classic_group_have_to_join_again() -> None:
     group = ConsumerMembers()
     other = classic(group)
     waits = ClassicReader(group)
@@ -324,7 +324,7 @@ def two_classic(group: ConsumerMembers, **fields: Any) -> list[ClassicReader]:
     return readers
 
 
-def test_members_of_a_classic_group_that_wait_for_assignments_are_told_to_join_again() -> None:
+def test_members_of_a_classic_group_that_wait_for_assignments_have_to_join_again() -> None:
     group = ConsumerMembers()
     two_classic(group)
     assert group.reader("a").enter().error_code == 0
@@ -343,7 +343,7 @@ def test_groups_that_cannot_be_consumer_groups(configs: dict[str, Any], fields: 
     two_classic(group, **fields)
     refused = group.reader("a").enter()
     assert refused.error_message == f"Cannot upgrade classic group g to consumer group because {told}."
-    assert not group.driver.late, "who waits goes on to wait"
+    assert not group.driver.late, "the waiting members go on to wait"
 
 
 @pytest.mark.parametrize("most", [1, 2])
@@ -361,7 +361,7 @@ def test_sessions_go_on_from_one_protocol_to_the_other() -> None:
     first = group.reader("a")
     first.enter()
     group.pass_ms(20_000)
-    assert group.group.members.keys() == {"a"}, "the classic member was not heard of"
+    assert group.group.members.keys() == {"a"}, "the classic member was silent"
     again = ClassicReader(group, "c")
     again.enter()
     again.sync()
@@ -373,7 +373,7 @@ def test_sessions_go_on_from_one_protocol_to_the_other() -> None:
     assert other.beat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_another_broker_coordinates_what_is_a_classic_group_now() -> None:
+def test_another_broker_coordinates_a_group_that_became_classic() -> None:
     group = ConsumerMembers((1, 2))
     first, other = mixed(group)
     epoch = group.group.epoch

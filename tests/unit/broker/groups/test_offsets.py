@@ -148,8 +148,8 @@ def test_older_clients_have_to_add_the_group_first(driver: BrokerDriver) -> None
     assert client.commit_offset(5, group="h", version=3) == ErrorCode.INVALID_TXN_STATE
 
 
-def test_who_has_written_there_in_the_transaction_is_not_looked_at_again(driver: BrokerDriver) -> None:
-    """So an offset may come between the decision and its marker, as in Kafka's version 1 of transactions."""
+def test_a_partition_already_written_in_the_transaction_is_not_checked_again(driver: BrokerDriver) -> None:
+    """An offset may therefore come between the decision and its marker, as in Kafka's version 1 of transactions."""
     client = began(driver)
     client.commit_offset(5)
     assert client.end(version=4) == 0
@@ -169,10 +169,10 @@ def test_a_coordinator_of_transactions_that_is_not_there(driver: BrokerDriver) -
     assert client.produce(0)[0] == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-# --- what is refused
+# --- refused commits
 
 
-def test_what_is_not_there_is_told_before_anything_else(driver: BrokerDriver) -> None:
+def test_a_missing_partition_is_reported_before_any_other_error(driver: BrokerDriver) -> None:
     generation: dict[str, Any] = {"generation_id_or_member_epoch": 3}
     assert commit(driver, 1, to=("none", 0), **generation) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert commit(driver, 1, to=("t", 9), **generation) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -186,7 +186,7 @@ def test_what_is_not_there_is_told_before_anything_else(driver: BrokerDriver) ->
     assert client.state == "Empty", "no coordinator was asked"
 
 
-def test_a_topic_that_comes_twice_is_answered_once_and_what_is_not_there_first(driver: BrokerDriver) -> None:
+def test_a_topic_that_comes_twice_is_in_the_response_once_and_missing_partitions_first(driver: BrokerDriver) -> None:
     request = protocol.OffsetCommitRequest(group_id="g")
     for index in (1, 9, 0):
         part = request.OffsetCommitRequestPartition(partition_index=index, committed_offset=1)
@@ -224,7 +224,7 @@ def test_topics_by_their_ids(driver: BrokerDriver) -> None:
     assert unknown.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-# --- what is forgotten
+# --- forgotten offsets
 
 
 def test_offsets_of_a_topic_go_with_it(driver: BrokerDriver) -> None:
@@ -286,7 +286,7 @@ def test_offsets_of_members_expire_when_they_have_left() -> None:
     commit(driver, 1, **member)
     commit(driver, 2, to=("other", 0), **member)
     driver.pass_ms(11 * MINUTE_MS)
-    assert fetch(driver, places=(T0, ("other", 0))) == [1, -1], "nobody has subscribed to the other topic"
+    assert fetch(driver, places=(T0, ("other", 0))) == [1, -1], "no member has subscribed to the other topic"
     leave = protocol.LeaveGroupRequest(group_id="g")
     leave.members = [leave.MemberIdentity(member_id=member["member_id"])]
     assert driver.ask(leave, 3).members[0].error_code == 0

@@ -159,7 +159,7 @@ def test_a_transaction_ends_after_its_partition_was_deleted() -> None:
     assert OFFSETS_TOPIC not in state.topics.by_name
 
 
-def test_the_topic_and_what_is_in_effect_survive_a_restart(tmp_path: Path) -> None:
+def test_the_topic_and_offsets_in_effect_survive_a_restart(tmp_path: Path) -> None:
     state = ClusterState(configs={"offsets.topic.num.partitions": "3"})
     storage = Storage(state, tmp_path / "data")
     state.topics.create("t")

@@ -1,4 +1,4 @@
-"""What the members of a consumer group want, together."""
+"""The topics that the members of a consumer group want, together."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_two_members_have_the_same_pattern() -> None:
     first = subscribed(group, "a", "t-.")
     first.beat()
     second = subscribed(group, "b", "t-.")
-    assert second.epoch == first.epoch + 1, "what matches is known"
+    assert second.epoch == first.epoch + 1, "the matching topics are known"
     group.settle([first, second])
     assert len(first.owned) == len(second.owned) == 2
 
@@ -45,7 +45,7 @@ def test_another_pattern() -> None:
     first.beat()
     group.pass_ms(10_001)
     answer = first.beat(subscribed_topic_regex="u")
-    assert group.places(answer.assignment) == set(), "what does not match is given up at once"
+    assert group.places(answer.assignment) == set(), "a topic that does not match is given up at once"
     group.pass_ms(0)
     group.settle([first])
     assert names(first) == {"u"}
@@ -92,7 +92,7 @@ def test_a_topic_that_goes() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "*", "["])
-def test_what_is_no_pattern(pattern: str) -> None:
+def test_a_text_that_is_no_pattern(pattern: str) -> None:
     group = ConsumerMembers()
     answer = group.reader("a").enter(None, subscribed_topic_regex=pattern)
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION

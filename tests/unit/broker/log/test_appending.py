@@ -1,4 +1,4 @@
-"""What leaders say of batches that they do not store, word for word as Kafka 4.3.1 does."""
+"""The errors of leaders for batches that they do not store, word for word as Kafka 4.3.1 has them."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_tombstone_goes_when_it_was_compacted_long_enough_ago() -> None:
     assert header.attributes & DELETE_HORIZON
     assert header.base_timestamp == state.wall_ms + 1000
     data = cast("bytes", partition.log.read(0, partition.log.size))
-    assert decode_batches(data)[0][0].timestamp_ms == 1000, "what records say of their time stays"
+    assert decode_batches(data)[0][0].timestamp_ms == 1000, "the timestamps of records stay"
     state.advance(999)
     state.part(Compaction).run()
     assert len(kept(partition)) == 2
@@ -145,7 +145,7 @@ def test_min_compaction_lag_keeps_the_young() -> None:
     assert [value for _, _, value in kept(partition)] == [b"2", b"3"]
 
 
-def test_readers_get_what_is_left_and_the_gaps() -> None:
+def test_readers_get_the_remaining_records_and_the_gaps() -> None:
     state, partition = state_with_topic()
     write(partition, (b"a", b"1"))
     write(partition, (b"a", b"2"))

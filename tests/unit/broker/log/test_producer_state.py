@@ -1,4 +1,4 @@
-"""What a leader remembers of producers through restarts, failovers and truncation; more is in `test_scenarios.py`."""
+"""A leader's memory of producers through restarts, failovers and truncation; more is in `test_scenarios.py`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_up_to_five_batches_are_read_again_after_a_crash_where_no_snapshot_cover
     assert known_again(client, 8) == kept
 
 
-def test_who_has_expired_may_write_anything() -> None:
+def test_an_expired_producer_may_write_anything() -> None:
     driver = cluster()
     client = idempotent(driver)
     written(client, 3)
@@ -123,7 +123,7 @@ def test_producers_expire_by_the_time_of_their_records() -> None:
     assert old.produce(5) == (0, 3), "it is not known"
 
 
-def test_who_has_an_open_transaction_does_not_expire() -> None:
+def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
     driver = cluster(producer_id_expiration_ms="1000", transaction_max_timeout_ms="2000000000")
     client = TransactionalClient(driver, "x", timeout_ms=2_000_000_000)
     client.init()
@@ -136,7 +136,7 @@ def test_who_has_an_open_transaction_does_not_expire() -> None:
     assert driver.state.next_due_ms is None or driver.state.next_due_ms > driver.state.now_ms
 
 
-def test_what_is_truncated_is_not_known() -> None:
+def test_truncated_batches_are_not_known() -> None:
     driver = cluster((1, 2), 2)
     client = idempotent(driver)
     written(client, 4)
@@ -199,7 +199,7 @@ def test_what_a_restart_forgot_ends_where_the_log_was_cut() -> None:
     assert client.produce(1) == (0, 3)
 
 
-def test_who_remembers_a_batch_that_is_cut_off_reads_the_one_before_again() -> None:
+def test_a_producer_whose_remembered_batch_is_cut_off_gets_the_one_before_again() -> None:
     driver = cluster((1, 2), 2)
     client = idempotent(driver)
     written(client, 4)
@@ -260,7 +260,7 @@ def describe_producers(driver: BrokerDriver, **place: Any) -> Any:
     return driver.ask(request, 0).topics[0].partitions
 
 
-def test_leaders_tell_of_their_producers() -> None:
+def test_leaders_describe_their_producers() -> None:
     driver = cluster()
     client, plain = TransactionalClient(driver), idempotent(driver)
     client.init()

@@ -18,7 +18,7 @@ def write(partition: Partition, at_ms: int) -> None:
     partition.append(encode_batch([{"value": b"v", "timestamp_ms": at_ms}]))
 
 
-def test_what_is_too_old_goes_up_to_the_first_that_is_not() -> None:
+def test_old_records_go_up_to_the_first_that_is_not() -> None:
     state, partition = made(retention_ms="1000")
     for at_ms in (state.wall_ms - 3000, state.wall_ms - 1001, state.wall_ms - 1000, state.wall_ms - 5000):
         write(partition, at_ms)
@@ -38,7 +38,7 @@ def test_size_is_kept_at_least() -> None:
     assert state.part(Retention).run("t") == size
 
 
-def test_compacted_topics_and_what_is_not_replicated_stay() -> None:
+def test_compacted_topics_and_unreplicated_records_stay() -> None:
     state, partition = made(retention_ms="0", cleanup_policy="compact")
     write(partition, 1)
     assert state.part(Retention).run() == 0

@@ -1,4 +1,4 @@
-"""What is in a log, with and without what transactions have not committed."""
+"""The records in a log, with and without those of open transactions."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_without_an_authorizer_all_is_allowed() -> None:
     assert allows(ClusterState().authorizer)
 
 
-def test_what_nobody_allows_is_denied() -> None:
+def test_an_operation_without_a_permission_is_denied() -> None:
     assert not allows(authorizer())
     assert not allows(authorizer(allow("Write")))
     assert allows(authorizer(allow("Read")))
@@ -110,7 +110,7 @@ IMPLIED = {
 def test_operations_that_imply_others(given: Any, asked: Any) -> None:
     implied = given in (asked, Operation.ALL) or (given.name, asked.name) in IMPLIED
     assert allows(authorizer(allow(given)), asked) is implied
-    # What is denied implies nothing.
+    # A denial implies nothing.
     assert allows(authorizer(allow("All"), deny(given)), asked) is (given not in (asked, Operation.ALL))
 
 
@@ -120,7 +120,7 @@ def test_superusers_are_denied_nothing() -> None:
     assert not allows(its, principal="User:bob")
 
 
-def test_a_resource_without_acls_is_for_everybody_if_so_configured() -> None:
+def test_a_resource_without_acls_is_open_if_so_configured() -> None:
     its = authorizer(allow("Read", name="t2"), **{"allow.everyone.if.no.acl.found": "true"})
     assert allows(its)
     assert not allows(its, Operation.WRITE, name="t2")
@@ -238,7 +238,7 @@ def test_a_binding_that_is_wrong_is_refused_alone(changes: Any, text: Any) -> No
 
 
 @pytest.mark.parametrize("name", ["resource_type", "resource_pattern_type", "operation", "permission_type"])
-def test_a_binding_with_what_is_for_filters_has_all_refused(name: Any) -> None:
+def test_a_binding_with_values_for_filters_has_all_refused(name: Any) -> None:
     driver = BrokerDriver(ClusterState(authorizer=True, configs={"super.users": ANONYMOUS}))
     results = driver.ask(protocol.CreateAclsRequest(creations=[creation(), creation(**{name: 1})])).results
     assert [(each.error_code, each.error_message) for each in results] == [(ErrorCode.UNKNOWN_SERVER_ERROR, None)] * 2
@@ -348,7 +348,7 @@ def test_metadata_hide_topics(guarded: Any) -> None:
     assert found == {"t": (0, True), "u": (TOPIC_FAILED, False), "v": (TOPIC_FAILED, False)}
 
 
-def test_metadata_make_topics_for_who_may_create_them(guarded: Any) -> None:
+def test_metadata_create_topics_for_a_client_that_may_create_them(guarded: Any) -> None:
     give(guarded, allow("Describe", name="*"))
     (topic,) = metadata(guarded, "new", allow_auto_topic_creation=True).topics
     assert topic.error_code == TOPIC_FAILED
@@ -360,7 +360,7 @@ def test_metadata_make_topics_for_who_may_create_them(guarded: Any) -> None:
     assert guarded.state.topics.find("new") is not None
 
 
-def test_metadata_tell_what_may_be_done(guarded: Any) -> None:
+def test_metadata_list_the_authorized_operations(guarded: Any) -> None:
     give(guarded, allow("Read"))
     answer = metadata(guarded, "t", version=10, include_cluster_authorized_operations=True,
                       include_topic_authorized_operations=True)  # fmt: skip
@@ -475,7 +475,7 @@ def test_groups_are_listed_described_and_deleted(guarded: Any) -> None:
     assert result.error_code == GROUP_FAILED
 
 
-def test_producer_ids_are_for_who_may_write_somewhere(guarded: Any) -> None:
+def test_producer_ids_are_for_clients_that_may_write_somewhere(guarded: Any) -> None:
     request = protocol.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
     assert guarded.ask(request, 4).error_code == CLUSTER_FAILED
     give(guarded, allow("Write", name="anything"))
@@ -484,7 +484,7 @@ def test_producer_ids_are_for_who_may_write_somewhere(guarded: Any) -> None:
     assert guarded.ask(request, 4).error_code == ID_FAILED
 
 
-def test_transactions_need_their_id_and_what_is_in_them(guarded: Any) -> None:
+def test_transactions_need_their_id_and_their_topics_and_groups(guarded: Any) -> None:
     request = protocol.AddPartitionsToTxnRequest
     topics = [request.AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in ("t", "u")]
     add = request(v3_and_below_transactional_id="x", v3_and_below_producer_id=1, v3_and_below_producer_epoch=0,
@@ -509,7 +509,7 @@ def test_transactions_need_their_id_and_what_is_in_them(guarded: Any) -> None:
     assert guarded.ask(end, 3).error_code == ID_FAILED
 
 
-def test_topics_are_created_by_who_may(guarded: Any) -> None:
+def test_topics_are_created_with_permission(guarded: Any) -> None:
     request = protocol.CreateTopicsRequest
     topics = [request.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("v", "w")]
     give(guarded, allow("Create", name="v"))
@@ -519,7 +519,7 @@ def test_topics_are_created_by_who_may(guarded: Any) -> None:
     assert (results["v"].num_partitions, results["v"].configs) == (-1, [])
 
 
-def test_the_cluster_is_for_who_may(guarded: Any) -> None:
+def test_cluster_requests_need_permission(guarded: Any) -> None:
     alter = protocol.AlterUserScramCredentialsRequest
     request = alter(deletions=[alter.ScramCredentialDeletion(name="eve", mechanism=1)], upsertions=[])
     (result,) = guarded.ask(request).results
@@ -543,7 +543,7 @@ def test_offsets_and_epochs_of_topics_that_may_be_described(guarded: Any) -> Non
 
 
 def test_what_the_texts_of_errors_name_is_checked() -> None:
-    """kafwire tells its users which operation they need for which API: the embedded broker asks for no other."""
+    """kafwire's errors name the operation that an API needs: the embedded broker asks for no other."""
     assert set(_PERMISSIONS) - {"CreateDelegationToken", "Fetch", "Metadata"} <= authorization.CHECKED
 
 

@@ -1,4 +1,4 @@
-"""Users: what is kept of their passwords, and the APIs that change it."""
+"""Users: the stored form of their passwords, and the APIs that change it."""
 
 import hashlib
 from typing import Any
@@ -42,7 +42,7 @@ def alter(state: Any, *changes: Any) -> Any:
 
 
 def describe(state: Any, *names: Any) -> Any:
-    """By user, the error or the mechanisms with their iterations."""
+    """The error, or the mechanisms with their iterations, by user."""
     request = Describe(users=[Describe.UserName(name=name) for name in names] if names else None)
     return {
         each.user: each.error_code or [(info.mechanism, info.iterations) for info in each.credential_infos]
@@ -111,7 +111,7 @@ def test_users_are_added_described_and_deleted(state: Any) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_and_the_rest_is_done(state: Any, change: Any, code: Any, text: Any) -> None:
+def test_wrong_changes_are_reported_and_the_rest_is_done(state: Any, change: Any, code: Any, text: Any) -> None:
     assert alter(state, change, upsert("bob")) == {change.name: (code, text), "bob": (0, None)}
     assert set(describe(state)) == {"bob"}
 

@@ -58,12 +58,12 @@ def test_several_attributes_are_one_part() -> None:
     assert sorted(distinguished_name(certificate([(CN, "a"), (OU, "b")])).split("+")) == ["CN=a", "OU=b"]
 
 
-def test_who_shows_no_certificate_is_anonymous() -> None:
+def test_a_client_without_a_certificate_is_anonymous() -> None:
     assert principal_of(None) == "User:ANONYMOUS"
     assert principal_of(certificate((O, "o"), (CN, "client"))) == "User:CN=client,O=o"
 
 
-def test_what_is_no_certificate() -> None:
+def test_bytes_that_are_no_certificate() -> None:
     whole = certificate((CN, "client"))
     for cut in (0, 1, 10, 60):
         with pytest.raises((ValueError, IndexError)):

@@ -41,7 +41,7 @@ class Client:
 
     def ask(self, message: Any, version: Any = None) -> Any:
         answer = self.driver.ask(message, version, connection=self.connection)
-        if answer is None:  # a failure is told later
+        if answer is None:  # the response to a failure comes later
             self.driver.pass_ms(99)
             assert not self.driver.late
             self.driver.pass_ms(1)
@@ -57,7 +57,7 @@ class Client:
         return self.ask(protocol.SaslAuthenticateRequest(auth_bytes=data), version)
 
     def log_in(self, mechanism: Any = "PLAIN", user: Any = "alice", password: Any = None, version: Any = 2) -> Any:
-        """The last answer."""
+        """The last response."""
         assert self.choose(mechanism).error_code == 0
         exchange = exchange_of(mechanism, user, USERS[user] if password is None else password)
         token = exchange.first()
@@ -108,7 +108,7 @@ def test_plain_compares_the_password() -> None:
         (b"bob\0alice\0alice-secret", "Authentication failed: Client requested an authorization id that is different"),
     ],
 )
-def test_plain_says_what_is_wrong(message: Any, text: Any) -> None:
+def test_plain_names_the_fault(message: Any, text: Any) -> None:
     server = PlainServer({"alice": Secret("alice-secret")})
     with pytest.raises(SaslRefusedError, match=text):
         server.evaluate(message)
@@ -124,7 +124,7 @@ def test_scram_and_its_client_convince_each_other(state: Any, mechanism: Any, us
     assert server.user == user
 
 
-def test_scram_tells_salt_and_iterations(state: Any) -> None:
+def test_scram_sends_salt_and_iterations(state: Any) -> None:
     credential = ScramCredential(b"salt", b"stored", b"server", 8192)
     server = ScramServer("SCRAM-SHA-256", {"user": credential}.get, state.random)
     nonce, salt, iterations = server.evaluate(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO").split(b",")
@@ -147,13 +147,13 @@ def test_scram_tells_salt_and_iterations(state: Any) -> None:
         b"n,,n=alice,r=abc,tokenauth=true",
     ],
 )
-def test_scram_tells_nobody_why_it_refuses_a_first_message(state: Any, message: Any) -> None:
+def test_scram_does_not_say_why_it_refuses_a_first_message(state: Any, message: Any) -> None:
     with pytest.raises(SaslRefusedError) as caught:
         scram("SCRAM-SHA-256", state).evaluate(message)
     assert str(caught.value) == ""
 
 
-def test_scram_lets_nobody_be_another(state: Any) -> None:
+def test_scram_lets_no_user_be_another(state: Any) -> None:
     with pytest.raises(SaslRefusedError, match="authorization id"):
         scram("SCRAM-SHA-256", state).evaluate(b"n,a=bob,n=alice,r=abc")
     assert scram("SCRAM-SHA-256", state).evaluate(b"n,a=alice,n=alice,r=abc")
@@ -188,7 +188,7 @@ def test_scram_refuses_a_proof_that_is_wrong(state: Any, which: Any) -> None:
     assert server.user is None
 
 
-def test_scram_signs_for_nobody_else(state: Any) -> None:
+def test_scram_signs_for_no_other_client(state: Any) -> None:
     server, client = scram("SCRAM-SHA-512", state), exchange_of("SCRAM-SHA-512", "alice", "alice-secret")
     signature = server.evaluate(client.respond(server.evaluate(client.first())))
     with pytest.raises(AuthenticationError):
@@ -207,7 +207,7 @@ def test_a_connection_is_let_in(state: Any, mechanism: Any) -> None:
     assert client.works()
 
 
-def test_who_has_not_authenticated_is_hung_up_on(state: Any) -> None:
+def test_a_client_without_authentication_is_disconnected(state: Any) -> None:
     assert not Client(state).works()
     client = Client(state)
     assert client.ask(protocol.ApiVersionsRequest(client_software_name="a", client_software_version="1")).api_keys
@@ -216,7 +216,7 @@ def test_who_has_not_authenticated_is_hung_up_on(state: Any) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *HASHES])
-def test_a_wrong_password_is_told_later_and_the_connection_closed(state: Any, mechanism: Any) -> None:
+def test_the_response_to_a_wrong_password_comes_later_and_the_connection_is_closed(state: Any, mechanism: Any) -> None:
     client = Client(state)
     answer = client.log_in(mechanism, password="wrong")
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -252,7 +252,7 @@ def test_during_an_exchange_nothing_else_is_served(state: Any, message: Any, pla
     assert client.connection.closes
 
 
-def test_a_listener_without_sasl_and_who_is_in_already_hear_that_it_is_no_time_for_it(state: Any) -> None:
+def test_sasl_without_need_is_an_illegal_state(state: Any) -> None:
     driver = BrokerDriver(state)
     assert driver.ask(protocol.SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.ILLEGAL_SASL_STATE
     answer = driver.ask(protocol.SaslAuthenticateRequest(auth_bytes=b""), 2)
@@ -265,7 +265,7 @@ def test_a_listener_without_sasl_and_who_is_in_already_hear_that_it_is_no_time_f
 
 
 def test_tokens_without_requests_around_them(state: Any) -> None:
-    """As after SaslHandshake 0."""
+    """Such tokens follow a SaslHandshake 0."""
     client = Client(state)
     assert client.choose("PLAIN", 0).error_code == 0
     request = read_request(client.connection, b"\0alice\0alice-secret")
@@ -318,7 +318,7 @@ def test_a_client_authenticates_again(ending: Any, late_ms: Any) -> None:
     assert not client.works()
 
 
-def test_a_client_stays_who_it_is(ending: Any) -> None:
+def test_a_client_keeps_its_principal(ending: Any) -> None:
     client = Client(ending)
     client.log_in()
     client.driver.pass_ms(1000)
@@ -356,6 +356,6 @@ def test_once_in_a_second(ending: Any) -> None:
 
 
 def test_bytes_after_a_request_are_ignored(state: Any) -> None:
-    """As librdkafka sends them after the request for all topics."""
+    """librdkafka sends such bytes after the request for all topics."""
     frame = encode_request(protocol.MetadataRequest(topics=None), 13, 1, "c") + b"\0\0\0"
     assert read_request(state.connect(1), frame).message.topics is None

@@ -33,7 +33,7 @@ def verified(token: str, jwks: Path) -> dict[str, Any]:
     return told
 
 
-def test_a_token_tells_who_for_whom_and_how_long(tmp_path: Path) -> None:
+def test_a_token_has_subject_audience_and_lifetime(tmp_path: Path) -> None:
     issuer = make_issuer(tmp_path)
     claims = verified(issuer.token("alice", audience="kafka", issuer="us", lifetime_s=60), issuer.jwks)
     assert (claims["sub"], claims["aud"], claims["iss"]) == ("alice", "kafka", "us")

@@ -31,7 +31,7 @@ ENDS = {GAP: RecordState.ARCHIVED, ACCEPT: RecordState.ACKNOWLEDGED, REJECT: Rec
 
 @dataclass
 class Record:
-    """What the model knows of one record."""
+    """The model's state of one record."""
 
     state: RecordState = AVAILABLE
     count: int = 0
@@ -85,7 +85,7 @@ class Game:
         member = self.random.choice("abc")
         asked = Asked(member, self.random.choice([1, 3, 100]), self.random.choice([1, 4, 100]), is_strict)
         acquired = acquire(self.partition, asked, self.limits(), offset, spans)
-        assert bool(acquired) == bool(spans), "what may be read is acquired"
+        assert bool(acquired) == bool(spans), "readable records are acquired"
         offsets = [each for run in acquired for each in range(run.first, run.last + 1)]
         assert offsets == sorted(set(offsets))
         assert not is_strict or len(offsets) <= asked.most
@@ -127,7 +127,7 @@ class Game:
         return None
 
     def renewed_before_refusal(self, said: Acknowledgement, member: str) -> None:
-        """As in Kafka, records that were renewed before the one that is wrong stay so."""
+        """Records that were renewed before the wrong one stay renewed, as in Kafka."""
         for offset in range(max(said.first, self.start), said.last + 1):
             record = self.model.get(offset)
             if record is None or record.member != member:
@@ -186,7 +186,7 @@ class Game:
     def check(self) -> None:
         partition = self.partition
         assert partition.start == self.start or (partition.gap_counts and partition.start < self.start)
-        assert not partition.batches or partition.batches[0].last >= partition.start, "what is done with is forgotten"
+        assert not partition.batches or partition.batches[0].last >= partition.start, "finished records are forgotten"
         for offset in range(self.start, self.end):
             assert self.found(offset) == replace(self.model[offset], written=0), offset
         available = [offset for offset in range(self.start, self.end) if self.model[offset].state is AVAILABLE]
@@ -204,7 +204,7 @@ class Game:
                 record.state, record.count, record.member, record.lock_ends_ms = AVAILABLE, record.written, "", None
 
     def reload(self) -> None:
-        """Another leader delivers what is not done with, and nothing else."""
+        """Another leader delivers unfinished records, and nothing else."""
         stored = self.partition.stored
         partition = SharePartition(stored, max(stored.start, 0))
         left = []
@@ -235,7 +235,7 @@ def test_a_start_that_moves_with_the_log_takes_records_away() -> None:
     acquire(partition, Asked("a", 100, 100), limits, 0, [Span(0, 9)])
     acknowledge(partition, "a", [Acknowledgement(0, 1, [RELEASE])], limit=5, lock_ends_ms=0)
     partition.move_start(5)
-    assert (partition.start, partition.next_offset) == (5, 10), "what was available before it is archived"
+    assert (partition.start, partition.next_offset) == (5, 10), "records available before it are archived"
     partition.expire(LOCK_MS, 5)
     assert partition.next_offset == 5
     assert [each.state for _, each in sorted(partition.batches[0].each.items())][:5] == [RecordState.ARCHIVED] * 5
@@ -283,7 +283,7 @@ def test_records_that_have_failed_often_come_in_smaller_parts_and_at_last_alone(
     assert (partition.start, partition.next_offset) == (8, 8), "all of them are archived"
 
 
-def test_a_new_leader_reads_what_was_locked_before_what_is_known() -> None:
+def test_a_new_leader_reads_locked_records_before_known_ones() -> None:
     stored = ShareState(0, 0, 0, [Run(4, 5, RecordState.ACKNOWLEDGED, 1), Run(8, 9, AVAILABLE, 2)])
     partition = SharePartition(stored, 0)
     limits, spans = Limits(5, 1000, LOCK_MS), [Span(0, 3), Span(4, 11)]

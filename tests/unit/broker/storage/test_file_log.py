@@ -148,7 +148,7 @@ def test_a_span_can_be_read_when_the_log_is_deleted_and_files_are_many(tmp_path:
     assert offsets == list(range(100))
 
 
-def test_descriptors_are_closed_when_nobody_needs_them(tmp_path: Any) -> None:
+def test_unused_descriptors_are_closed(tmp_path: Any) -> None:
     def count() -> Any:
         return len(list(Path("/proc/self/fd").iterdir()))
 

@@ -41,7 +41,7 @@ def test_a_flipped_bit_before_the_last_line_is_an_error() -> None:
             read_journal(bytes(flipped))
 
 
-def test_it_is_written_anew_and_goes_on() -> None:
+def test_it_is_rewritten_and_goes_on() -> None:
     files = SimulatedFiles()
     files.mkdir("/data")
     journal = Journal(files, "/data/journal")
@@ -69,7 +69,7 @@ def test_lines_that_were_flushed_survive_a_crash(seed: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_crash_while_it_is_written_anew_leaves_the_old_or_the_new(seed: Any) -> None:
+def test_a_crash_during_the_rewrite_leaves_the_old_or_the_new(seed: Any) -> None:
     files = SimulatedFiles(seed)
     files.mkdir("/data")
     Journal(files, "/data/journal").begin(LINES)

@@ -54,7 +54,7 @@ def test_a_flipped_bit_anywhere_leaves_the_batches_before_it(tmp_path: Any) -> N
 
 
 @pytest.mark.parametrize("damage", ["missing", "short", "garbage"])
-def test_indexes_are_made_anew(tmp_path: Any, damage: Any) -> None:
+def test_indexes_are_rebuilt(tmp_path: Any, damage: Any) -> None:
     batches = [batch(offset, 1, 100) for offset in range(60)]
     log = open_log(RealFiles(), tmp_path / "t-0")
     for data, header in batches:
@@ -91,7 +91,7 @@ def test_a_clean_log_opens_without_reading_records(tmp_path: Any) -> None:
 
 
 def run_until_crash(files: Any, folder: Any, rng: Any, options: Any = OPTIONS) -> Any:
-    """Write until the machine is gone. What was flushed and acknowledged, and all that was ever written."""
+    """Write until the machine is gone. Returns the flushed and acknowledged records, and all that were ever written."""
     written: dict[Any, Any] = {}
     flushed: dict[Any, Any] = {}
     try:

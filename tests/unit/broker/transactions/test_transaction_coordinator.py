@@ -56,7 +56,7 @@ def test_a_transaction_goes_through_its_states(version: int) -> None:
     assert its.coordinator.partitions == set()
 
 
-def test_nobody_is_heard_while_it_prepares() -> None:
+def test_no_request_is_served_while_it_prepares() -> None:
     its = Its()
     its.add()
     before = its.who
@@ -69,7 +69,7 @@ def test_nobody_is_heard_while_it_prepares() -> None:
     assert its.end(before) == (busy, NOBODY)
 
 
-def test_kafka_3_9_looks_first_who_asks_while_it_prepares() -> None:
+def test_kafka_3_9_checks_the_producer_first_while_it_prepares() -> None:
     its = Its(before_4=True)
     its.add()
     its.end(version=1)
@@ -91,11 +91,11 @@ def test_verifying_adds_nothing() -> None:
 def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
     its = Its(epoch=LAST_EPOCH)
     assert its.init() == (0, Identity(2, 0))
-    # Nobody was named, so whoever names the one before is not known.
+    # The request named no producer, so a request that names the one before is unknown.
     assert its.init(Identity(1, LAST_EPOCH)) == (ErrorCode.PRODUCER_FENCED, NOBODY)
 
 
-def test_a_lost_answer_about_another_producer_id_is_given_again() -> None:
+def test_a_lost_response_about_another_producer_id_is_given_again() -> None:
     its = Its(epoch=LAST_EPOCH)
     assert its.init(Identity(1, LAST_EPOCH)) == (0, Identity(2, 0))
     assert its.init(Identity(1, LAST_EPOCH)) == (0, Identity(2, 0))
@@ -115,16 +115,16 @@ def test_the_end_of_the_last_epoch_brings_another_producer_id(commit: bool) -> N
     its.add()
     last = its.who
     assert its.end(commit=commit) == (0, Identity(2, 0))
-    assert its.who == Identity(1, LAST_EPOCH + 1), "the markers have the epoch that nobody else has"
+    assert its.who == Identity(1, LAST_EPOCH + 1), "the markers have an epoch that no producer has"
     its.coordinator.complete()
     assert its.who == Identity(2, 0)
-    assert its.end(last, commit=commit) == (0, Identity(2, 0)), "the answer was lost"
+    assert its.end(last, commit=commit) == (0, Identity(2, 0)), "the response was lost"
     assert its.end(last, commit=not commit) == (ErrorCode.INVALID_TXN_STATE, NOBODY)
     assert its.init(last) == (0, Identity(2, 0))
     assert its.end(last, commit=commit) == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, NOBODY)
 
 
-def test_who_is_fenced_at_the_last_epoch() -> None:
+def test_a_producer_fenced_at_the_last_epoch() -> None:
     its = Its(epoch=LAST_EPOCH)
     its.add()
     assert its.init() == (ErrorCode.CONCURRENT_TRANSACTIONS, NOBODY)
@@ -134,7 +134,7 @@ def test_who_is_fenced_at_the_last_epoch() -> None:
     assert its.init() == (0, Identity(2, 1))
 
 
-def test_kafka_3_9_gives_who_is_fenced_at_the_last_epoch_another_producer_id_when_it_asks() -> None:
+def test_kafka_3_9_gives_a_producer_fenced_at_the_last_epoch_another_producer_id_when_it_asks() -> None:
     its = Its(before_4=True, epoch=LAST_EPOCH)
     its.add()
     its.init()

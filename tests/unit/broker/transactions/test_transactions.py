@@ -1,4 +1,4 @@
-"""Transactions through requests: markers and when they are written, timeouts, and who may; see `test_scenarios.py`."""
+"""Transactions through requests: the time of their markers, timeouts, and permissions; see `test_scenarios.py`."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_markers_wait_for_a_coordinator(driver: BrokerDriver) -> None:
 
 @pytest.mark.parametrize("version", [11, 12])
 def test_a_batch_that_comes_before_the_markers(driver: BrokerDriver, version: int) -> None:
-    """Older clients would give up; whoever has an epoch that is over is told so by the older check only."""
+    """Older clients would give up; a producer with an old epoch gets the error of the older check only."""
     driver.state.part(Transactions).marker_delay_ms = 1000
     client = began(driver)
     before = TransactionalClient(driver, "x", client.producer_id, client.epoch)
@@ -185,7 +185,9 @@ def test_a_transaction_that_takes_too_long_is_aborted(driver: BrokerDriver) -> N
     assert client.state == "CompleteAbort"
     assert client.produce(1)[0] == ErrorCode.INVALID_PRODUCER_EPOCH
     assert client.end() == ErrorCode.INVALID_TXN_STATE
-    assert client.init(current=(client.producer_id, client.epoch)) == 0, "nobody else has come: it may go on (KIP-588)"
+    assert client.init(current=(client.producer_id, client.epoch)) == 0, (
+        "no other producer has come: it may go on (KIP-588)"
+    )
 
 
 def test_nothing_is_due_when_no_transaction_is_open() -> None:
@@ -213,7 +215,7 @@ def test_ids_that_are_not_used_are_forgotten() -> None:
     assert old.epoch == 0
 
 
-# --- who may
+# --- permissions
 
 
 def test_other_brokers_do_not_coordinate() -> None:
@@ -230,7 +232,7 @@ def test_other_brokers_do_not_coordinate() -> None:
     assert client.end() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def test_ids_that_nobody_knows(driver: BrokerDriver) -> None:
+def test_unknown_ids(driver: BrokerDriver) -> None:
     nobody = TransactionalClient(driver, "x")
     unknown = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert nobody.end() == unknown
@@ -255,7 +257,7 @@ def test_half_an_identity_is_none(driver: BrokerDriver, name: str | None, pid: i
     assert TransactionalClient(driver, name).init(current=(pid, epoch)) == ErrorCode.INVALID_REQUEST
 
 
-def test_older_clients_are_told_of_fencing_in_their_words(driver: BrokerDriver) -> None:
+def test_older_clients_get_the_fencing_codes_of_their_version(driver: BrokerDriver) -> None:
     client = began(driver, places=())
     old = TransactionalClient(driver, "x", client.producer_id, client.epoch)
     assert client.init() == 0
@@ -305,7 +307,7 @@ def test_several_transactions_at_once(driver: BrokerDriver) -> None:
     assert [topic.partitions for topic in other.describe().topics] == [[1]]
 
 
-def test_what_is_not_there_comes_first_and_nothing_is_added(driver: BrokerDriver) -> None:
+def test_a_missing_partition_comes_first_and_nothing_is_added(driver: BrokerDriver) -> None:
     client = began(driver, places=())
     unknown, left = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
     assert batched(driver, (client, False, [T0, ("t", 7)]), version=4) == [[("t", 7, unknown), ("t", 0, left)]]
@@ -366,7 +368,7 @@ def test_in_version_2_a_marker_that_ends_something_has_a_later_epoch(driver: Bro
     assert write_marker(driver, client, version=2, epoch=client.epoch + 1) == 0, "as it may come again"
 
 
-# --- what is told of them
+# --- descriptions
 
 
 def listed(driver: BrokerDriver, **filters: Any) -> tuple[list[str], list[str]]:

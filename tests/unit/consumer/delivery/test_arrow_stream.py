@@ -40,7 +40,7 @@ line.native.stop()
 
 
 def run(body: str, *, bounded: bool = False) -> str:
-    """What a program with a `Line` printed."""
+    """The output of a program with a `Line`."""
     code = BEGIN % bounded + textwrap.dedent(body) + END
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -138,7 +138,7 @@ def test_ctrl_c_fails_a_bounded_stream_with_a_text() -> None:
 
 
 def test_ctrl_c_ends_a_stream_that_a_thread_of_a_library_reads() -> None:
-    """As DuckDB does: the main thread waits in C, without the GIL, for a native thread that waits for records."""
+    """Like DuckDB, the main thread waits in C, without the GIL, for a native thread that waits for records."""
     out = run(
         interrupted_after("""import pyarrow.dataset
         pyarrow.dataset.Scanner.from_batches(reader).to_table()

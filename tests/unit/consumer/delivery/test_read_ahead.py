@@ -84,11 +84,11 @@ class Reading:
         assert self.line.queue.queued_bytes() == 0
 
 
-def test_what_is_decoded_ahead_is_handed_out_in_its_order(line: Line) -> None:
+def test_batches_decoded_ahead_are_handed_out_in_order(line: Line) -> None:
     Reading(line).take_all()
 
 
-def test_nothing_is_decoded_ahead_without_anybody_beside(line: Line) -> None:
+def test_nothing_is_decoded_ahead_without_another_thread(line: Line) -> None:
     for base in range(0, 10 * IN_A_SLICE, IN_A_SLICE):
         push(line, 0, base)
     seen = []
@@ -115,7 +115,7 @@ def test_a_seek_drops_what_was_decoded_ahead(line: Line) -> None:
     reading.take_all()
 
 
-def test_a_seek_back_to_the_same_offset_decodes_anew(line: Line) -> None:
+def test_a_seek_back_to_the_same_offset_decodes_again(line: Line) -> None:
     reading = Reading(line)
     generation = line.queue.reset(0, reading.next)
     blob = batch(reading.next, b"other")
@@ -205,7 +205,7 @@ def test_a_damaged_batch_is_met_where_it_is(line: Line, at: int) -> None:
 
 
 def test_what_was_aborted_is_not_decoded_ahead(line: Line) -> None:
-    """What of a list of aborted transactions is over already is written into the list: it is read once, in order."""
+    """Entries of aborted transactions that are over already are written into the list: it is read once, in order."""
     reading = Reading(line)
     reading.take_all()
     sent: dict[str, Any] = {"transactional": True, "producer_epoch": 0, "base_sequence": 0, "producer_id": 1}

@@ -21,5 +21,5 @@ from kafwire.consumer.delivery.silence import Silence
         (3_400, 3_300, 100),  # assigned later than that
     ],
 )
-def test_what_is_left_of_a_call(now_ms: float, assigned_since_ms: float | None, left_ms: float) -> None:
+def test_the_time_left_of_a_call(now_ms: float, assigned_since_ms: float | None, left_ms: float) -> None:
     assert Silence(1_000, 500, 2_000).left_ms(now_ms, assigned_since_ms) == left_ms

@@ -68,7 +68,7 @@ def test_the_parts_share_their_memory(line: Line) -> None:
     assert third.nbytes == first.nbytes // 2
 
 
-def test_another_limit_takes_what_is_left(line: Line) -> None:
+def test_another_limit_takes_the_rest(line: Line) -> None:
     line.push(batch(0, *VALUES))
     assert offsets(line, 1) == [0]
     assert line.reader.is_withholding

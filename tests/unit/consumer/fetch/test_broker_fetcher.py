@@ -60,8 +60,8 @@ def reading() -> Iterator[Reading]:
         it.core.fetcher.stop()
 
 
-def test_partition_assigned_anew_is_read_on(reading: Reading) -> None:
-    """It has another cursor then; the session must not forget it with the old one."""
+def test_a_partition_assigned_again_is_read_on(reading: Reading) -> None:
+    """The partition has another cursor then; the session must not forget it with the old one."""
 
     async def drop_and_take() -> None:
         await reading.core.assignment.assign([SECOND])
@@ -80,7 +80,7 @@ def test_partition_assigned_anew_is_read_on(reading: Reading) -> None:
 
 
 def test_quiet_partition_that_is_resumed_is_fetched_immediately_now_and_then(reading: Reading) -> None:
-    """And only until the parked request is answered: then it is asked for with the others, in the session."""
+    """After the response to the parked request, the partition is requested with the others, in the session."""
     reading.pause(0, paused=True)
     reading.world.pass_time(2)
     assert reading.in_session() == {1}
@@ -104,7 +104,7 @@ def test_resumed_partition_does_not_wait_for_the_parked_request(reading: Reading
     assert reading.take() == [(0, 0)]
 
 
-def test_end_of_an_epoch_is_asked_of_the_leader_until_it_answers() -> None:
+def test_end_of_an_epoch_is_asked_of_the_leader_until_it_responds() -> None:
     with World(brokers=2) as world:
         log = world.create_topic("t").partitions[0]
         log.append_values([b"a", b"b"])
@@ -118,8 +118,8 @@ def test_end_of_an_epoch_is_asked_of_the_leader_until_it_answers() -> None:
         assert [call.node for call in world.made("OffsetForLeaderEpoch")] == [1, 1, 2, 2, 2]
 
 
-def test_who_waited_for_a_full_partition_goes_on_when_it_has_moved() -> None:
-    """With all partitions of a broker in each request, or none."""
+def test_a_fetcher_with_a_full_partition_goes_on_when_it_has_moved() -> None:
+    """Each request has all partitions of a broker, or none."""
     with World(brokers=2) as world:
         world.create_topic("t", partitions=3)  # 0 and 2 at broker 1
         options = {"fetch_strategy": "per_node", "max_prefetch_batches": 1}

@@ -13,14 +13,14 @@ from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
 
 pytestmark = pytest.mark.usefixtures("shape")
-# Of tests that count partitions, or what is said of them.
+# Of tests that count partitions, or log lines about them.
 few_partitions = pytest.mark.shapes("as_written", "single_records")
 
 PARTITIONS = 20
 
 
 def once(world: World, answer: Any) -> None:
-    """The next Fetch gets this answer."""
+    """The next Fetch gets this response."""
     left = [answer]
     world.on("Fetch", lambda _: left.pop() if left else None)
 
@@ -149,7 +149,7 @@ def test_lost_connections(how: str, strategy: dict[str, Any]) -> None:
                 read_more(world, consuming, rows)
 
 
-def test_a_lost_session_is_closed_by_who_opens_the_next() -> None:
+def test_a_lost_session_is_closed_by_the_next_full_request() -> None:
     with World() as world:
         rows = fill(world, "t", partitions=PARTITIONS)
         with Consuming(world, topics="t") as consuming:
@@ -198,7 +198,7 @@ def test_a_closed_consumer_sends_nothing_more() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 def test_throttled_consumers_wait(strategy: dict[str, Any]) -> None:
-    """KIP-219: nothing is sent to a broker that said so; the brokers of this world fail who does."""
+    """KIP-219: nothing is sent to a broker that throttles; the brokers of this world fail a client that sends."""
     with World() as world:
         rows = fill(world, "t", partitions=5)
         throttled: list[float] = []

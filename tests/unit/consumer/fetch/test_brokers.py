@@ -15,7 +15,7 @@ from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
 
 pytestmark = pytest.mark.usefixtures("shape")
-# Of tests that count partitions, or what is said of them.
+# Of tests that count partitions, or log lines about them.
 few_partitions = pytest.mark.shapes("as_written", "single_records")
 
 
@@ -44,7 +44,7 @@ def test_leader_moves(partitions: int, strategy: dict[str, Any]) -> None:
 
 
 def test_a_hint_spares_the_look_at_the_metadata() -> None:
-    """KIP-951: the old leader says who leads."""
+    """KIP-951: the old leader names the new one."""
     with World(brokers=3) as world:
         rows = fill(world, "t", partitions=3)
         with Consuming(world, topics="t") as consuming:
@@ -112,7 +112,7 @@ def test_stale_metadata_does_not_move_a_partition_back() -> None:
 
 
 def fetched(world: World) -> list[Any]:
-    """What answers to Fetch say of each partition, from now on."""
+    """The partitions in responses to Fetch, from now on."""
     parts: list[Any] = []
 
     async def note(call: Call) -> Any:
@@ -126,7 +126,7 @@ def fetched(world: World) -> list[Any]:
 
 @few_partitions
 def test_a_leader_that_was_elected_again_is_asked_under_its_new_epoch() -> None:
-    """Nobody asked for the partition when that happened. Under the old epoch it would fence who asks."""
+    """The partition was not requested when that happened. Under the old epoch the leader would fence the request."""
     with World(brokers=3) as world:
         rows = fill(world, "t", partitions=3)
         with Consuming(world, topics="t") as consuming:
@@ -162,7 +162,7 @@ def test_a_broker_dies_and_comes_back(seconds: float, strategy: dict[str, Any]) 
 
 @pytest.mark.thousand
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_a_silent_broker_holds_nobody_else_up(strategy: dict[str, Any]) -> None:
+def test_a_silent_broker_holds_no_other_partition_up(strategy: dict[str, Any]) -> None:
     """Its connections hang; partitions that move meanwhile, between others, are read on at once."""
     with World(brokers=3) as world:
         rows = fill(world, "t", partitions=6)
@@ -184,7 +184,7 @@ def test_a_silent_broker_holds_nobody_else_up(strategy: dict[str, Any]) -> None:
             consuming.until_read(rows)
 
 
-def test_who_waits_for_a_silent_broker_goes_to_the_next_leader() -> None:
+def test_a_partition_of_a_silent_broker_goes_to_the_next_leader() -> None:
     with World(brokers=3) as world:
         rows = fill(world, "t", partitions=6)
         with Consuming(world, topics="t") as consuming:
@@ -202,8 +202,8 @@ def test_who_waits_for_a_silent_broker_goes_to_the_next_leader() -> None:
 
 
 @pytest.mark.parametrize("version", [15, 18])
-def test_a_partition_without_leader_holds_nobody_up(version: int) -> None:
-    """Nor those who are told where to look, nor (before 16) those who have to look themselves."""
+def test_a_partition_without_leader_holds_no_other_up(version: int) -> None:
+    """Neither with the leader in the response, nor (before 16) with a look at the metadata."""
     with World(brokers=3) as world:
         for node in world.nodes.values():
             node.versions["Fetch"] = (4, version)
@@ -246,10 +246,8 @@ def test_an_endless_error_of_one_beside_others_that_flow() -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("code", [-1, 32_000])
-def test_errors_that_nobody_explains(
-    code: int, strategy: dict[str, Any], caplog: pytest.LogCaptureFixture, *, whole: bool
-) -> None:
-    """Tried again with backoff for ever, told once, and seen in the metrics: of one partition or of a whole answer."""
+def test_unknown_errors(code: int, strategy: dict[str, Any], caplog: pytest.LogCaptureFixture, *, whole: bool) -> None:
+    """Retried with backoff for ever, logged once, and seen in the metrics: of one partition or of a whole response."""
 
     def refuse(call: Call) -> Any:
         if whole:
@@ -285,7 +283,7 @@ def test_errors_that_nobody_explains(
 
 @few_partitions
 def test_a_refused_fetch_is_not_hammered_while_metadata_change() -> None:
-    """Each answer names another leader, so metadata alone would have no reason to back off."""
+    """Each response names another leader, so metadata alone would have no reason to back off."""
     with World(brokers=2) as world:
         rows = fill(world, "t", replicas=2)
         log_of(world).error = 6
@@ -307,7 +305,7 @@ def test_a_refused_fetch_is_not_hammered_while_metadata_change() -> None:
 
 @few_partitions
 @pytest.mark.parametrize("how", ["all are down", "the leader is down, and stays the leader"])
-def test_what_cannot_be_reached_is_told_once(how: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_broker_is_logged_once(how: str, caplog: pytest.LogCaptureFixture) -> None:
     with World(brokers=3) as world:
         rows = fill(world, "t", partitions=3, replicas=3)
 
@@ -339,12 +337,12 @@ def test_what_cannot_be_reached_is_told_once(how: str, caplog: pytest.LogCapture
             consuming.until_read(rows)
 
 
-def test_in_per_node_who_moves_lets_those_go_on_that_it_held_up() -> None:
+def test_in_per_node_a_partition_that_moves_lets_the_others_go_on() -> None:
     with World(brokers=2) as world:
         rows = fill(world, "t", partitions=3, batches=20, size=1000)
         options: dict[str, Any] = {"fetch_strategy": "per_node", "max_prefetch_batches": 1}
         with Consuming(world, topics="t", max_partition_fetch_bytes=4000, **options) as consuming:
-            consuming.stream(0)  # nobody reads it
+            consuming.stream(0)  # without a read
             consuming.until(lambda: consuming.rows.get(("t", 1)) == rows["t", 1])
             consuming.idle(5)
             assert len(consuming.rows.get(("t", 2), [])) < 60
@@ -518,7 +516,7 @@ def test_a_topic_that_is_deleted(strategy: dict[str, Any], *, topic_ids: bool) -
 
 
 @pytest.mark.parametrize("version", [12, 18])
-def test_a_topic_made_anew_is_a_loud_error(version: int) -> None:
+def test_a_recreated_topic_is_a_loud_error(version: int) -> None:
     """librdkafka 0107, confluent-kafka #1787: its offsets are those of other records."""
     with World() as world:
         world.nodes[1].versions["Fetch"] = (4, version)
@@ -562,7 +560,7 @@ def test_an_old_failure_is_forgotten() -> None:
             consuming.until_read(rows, 10)
 
 
-def test_a_partition_that_nobody_may_read() -> None:
+def test_a_partition_that_may_not_be_read() -> None:
     with World() as world:
         rows = fill(world, "t", partitions=2)
         with Consuming(world, topics="t") as consuming:
@@ -588,8 +586,8 @@ def test_bad_metadata_once_is_no_end() -> None:
             consuming.until_read(rows)
 
 
-def test_a_broker_that_lags_does_not_make_a_topic_look_made_anew() -> None:
-    """It shows the topic as it was before it was made anew, which this consumer has never seen."""
+def test_a_broker_that_lags_does_not_make_a_topic_look_recreated() -> None:
+    """The lagging broker shows the topic of before its recreation, which this consumer has never seen."""
     with World(brokers=2) as world:
         old_id = world.create_topic("t").topic_id
         rows = fill(world, "t")
@@ -618,7 +616,7 @@ def test_a_broker_that_lags_does_not_make_a_topic_look_made_anew() -> None:
             assert not world.made("Metadata"), "nothing is in doubt any more"
 
 
-def test_a_topic_made_anew_is_told_within_seconds_although_it_is_doubted_first() -> None:
+def test_a_recreated_topic_is_an_error_within_seconds_although_it_is_doubted_first() -> None:
     with World(brokers=2) as world:
         rows = fill(world, "t")
         with Consuming(world, topics="t") as consuming:

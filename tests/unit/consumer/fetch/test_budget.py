@@ -13,10 +13,10 @@ budgets = st.builds(Budget, SIZES, SIZES, SIZES, st.integers(1, 10))
 
 
 @given(budgets, st.integers(1, 5), st.integers(0, 100), st.data())
-def test_what_is_reserved_and_buffered_passes_the_limit_by_one_large_batch_at_most(
+def test_reserved_and_buffered_bytes_pass_the_limit_by_one_large_batch_at_most(
     budget: Budget, broker_fetchers: int, partitions: int, data: st.DataObject
 ) -> None:
-    """Requests, answers no larger than they allowed but for one batch each, and reading, in any order."""
+    """Requests, responses no larger than they allowed but for one batch each, and reading, in any order."""
     in_flight: list[int] = []
     buffered: list[int] = []
     oversize = 0
@@ -40,7 +40,7 @@ def test_what_is_reserved_and_buffered_passes_the_limit_by_one_large_batch_at_mo
 
 
 @given(budgets, st.integers(0, 1 << 40))
-def test_who_is_idle_has_room_for_anything(budget: Budget, need: int) -> None:
+def test_an_idle_budget_has_room_for_anything(budget: Budget, need: int) -> None:
     assert budget.has_room(0, need)
     budget.reserved = 1
     assert budget.has_room(0, need) == (1 + need <= budget.limit)
@@ -49,13 +49,15 @@ def test_who_is_idle_has_room_for_anything(budget: Budget, need: int) -> None:
 
 
 @given(budgets, st.integers(0, 1 << 31), st.integers(0, 1 << 31), st.integers(0, 5000))
-def test_what_is_free_is_nobodys(budget: Budget, reserved: int, buffered: int, partitions: int) -> None:
+def test_free_bytes_are_neither_reserved_nor_buffered(
+    budget: Budget, reserved: int, buffered: int, partitions: int
+) -> None:
     budget.reserved = reserved
     free = budget.free(buffered, partitions)
     assert 0 <= free <= max(0, budget.limit - reserved - buffered)
     assert budget.free(buffered, partitions + 1) <= free
     budget.reserved = 0
-    assert budget.free(0, partitions) >= budget.limit // 2, "half of it is for those who come first, however many"
+    assert budget.free(0, partitions) >= budget.limit // 2, "half of it is for the first partitions, however many"
     assert budget.free(0, 0) == budget.limit
 
 
@@ -82,7 +84,7 @@ def test_shares_change_seldom(free: int, more: int) -> None:
 
 
 @given(budgets, st.integers(1, 20), st.integers(0, 1 << 30), st.integers(0, 1 << 31))
-def test_a_buffer_is_full_by_answers_or_bytes_and_never_when_it_is_empty(
+def test_a_buffer_is_full_by_responses_or_bytes_and_never_when_it_is_empty(
     budget: Budget, slices: int, size: int, free: int
 ) -> None:
     mark = max(LEAST_SHARE, free // 4)

@@ -1,4 +1,4 @@
-"""`consumer/fetch/cursor.py`: what answers mean for a cursor."""
+"""`consumer/fetch/cursor.py`: the meaning of responses for a cursor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cursor() -> FetchCursor:
 
 
 def bounded(position: int, end: int = 10) -> FetchCursor:
-    """One that somebody reads up to an end."""
+    """A cursor that is read up to an end."""
     return FetchCursor(3, "t", uuid.UUID(int=1), 3, position=position, end=end, asked_for=True)
 
 
@@ -64,7 +64,7 @@ def test_the_lowest_offset_that_was_asked_for() -> None:
         (Part(-1), FetchDisposition.FIND_LEADER, FetchDisposition.FIND_LEADER),
         (Part(2), FetchDisposition.FAILED, FetchDisposition.RETURN),
         (Part(29), FetchDisposition.FAILED, FetchDisposition.FAILED),
-        (Part(32_000), FetchDisposition.FIND_LEADER, FetchDisposition.FIND_LEADER),  # nobody knows that code
+        (Part(32_000), FetchDisposition.FIND_LEADER, FetchDisposition.FIND_LEADER),  # an unknown code
     ],
 )
 def test_verdicts(part: Part, from_leader: FetchDisposition, from_replica: FetchDisposition) -> None:
@@ -80,7 +80,7 @@ def test_what_may_go_over_is_tried_again(code: int) -> None:
 
 
 @given(st.integers(-1, 200), st.integers(-1, 9), st.integers(-1, 9), st.integers(-1, 9), st.booleans())
-def test_an_answer_with_an_error_says_nothing_about_the_log(
+def test_a_response_with_an_error_says_nothing_about_the_log(
     code: int, watermark: int, stable: int, start: int, replica: bool
 ) -> None:
     it = cursor()
@@ -98,7 +98,9 @@ def test_an_answer_with_an_error_says_nothing_about_the_log(
 
 @pytest.mark.parametrize("committed_only", [True, False])
 @pytest.mark.parametrize("part", [Part(0, 20, 9), Part(0, 9, 9), Part(0, -1, -1), Part(0, 20, -1), Part(0, 10, 10)])
-def test_an_answer_counts_as_a_success_if_the_broker_may_answer_to_the_end(part: Part, *, committed_only: bool) -> None:
+def test_a_response_counts_as_a_success_if_the_broker_can_serve_the_log_to_the_end(
+    part: Part, *, committed_only: bool
+) -> None:
     """Another may have lost what was there, or not know yet that it is committed."""
     it = bounded(0)
     it.failures, it.failing_since_ms = 3, 5.0
@@ -159,7 +161,7 @@ def test_it_is_done_where_there_is_nothing_more() -> None:
 
 
 @pytest.mark.parametrize(("told", "may_end"), [(11, True), (10, True), (9, False), (-1, False)])
-def test_an_empty_answer_may_end_those_whose_end_the_broker_has_passed(told: int, *, may_end: bool) -> None:
+def test_an_empty_response_may_end_partitions_whose_end_the_broker_has_passed(told: int, *, may_end: bool) -> None:
     assert bounded(0).may_end(Part(0, told, 0), committed_only=False) is may_end
     assert bounded(0).may_end(Part(0, 50, told), committed_only=True) is (may_end or told < 0), "-1: it does not say"
     assert not cursor().may_end(Part(0, told, told), committed_only=False)
@@ -203,9 +205,9 @@ def test_lag(watermark: int, stable: int, delivered: int, all_of_it: int | None,
 @pytest.mark.parametrize(
     ("delivered", "fed_end", "lag"),
     [
-        (9, 15, 1),  # what the cursor has judged counts
+        (9, 15, 1),  # the cursor's own state counts
         (10, 15, 0),
-        (11, 15, 4),  # the reader has records of an answer that the cursor has not seen
+        (11, 15, 4),  # the reader has records of a response that the cursor has not seen
         (11, 11, 0),
         (11, -1, 0),
     ],

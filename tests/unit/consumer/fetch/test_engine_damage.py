@@ -1,4 +1,4 @@
-"""What a consumer makes of bytes that are not what they should be: in logs, and in answers."""
+"""A consumer and damaged bytes: in logs, and in responses."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_wrong_checksum_is_passed_over_if_so_wanted(chunk_bytes: int) -> None:
             assert consuming.rows["t", 0] == good + more
 
 
-def test_checksums_that_nobody_wants_checked() -> None:
+def test_checksums_that_are_not_checked() -> None:
     with World() as world:
         rows = fill(world, "t", batches=BATCHES)
         damage(world, CRC, b"\0\0\0\0")
@@ -133,11 +133,11 @@ def test_more_than_may_be_decompressed() -> None:
             consuming.until_read(rows)
 
 
-# --- answers --------------------------------------------------------------------------------------------------------
+# --- responses ------------------------------------------------------------------------------------------------------
 
 
 def some_answers(world: World, count: int, change: Callable[[bytes], bytes]) -> None:
-    """The next answers to Fetch are those of the broker, changed on their way."""
+    """The next responses to Fetch are those of the broker, changed on their way."""
     left = [change] * count
 
     async def answer(call: Call) -> Any:
@@ -155,8 +155,8 @@ def some_answers(world: World, count: int, change: Callable[[bytes], bytes]) -> 
     [lambda data: data[: len(data) // 2], lambda _: b"", lambda _: b"\xff" * 300, lambda data: data + b"\0"],
     ids=["half", "nothing", "garbage", "more"],
 )
-def test_answers_that_cannot_be_read(change: Callable[[bytes], bytes], strategy: dict[str, Any]) -> None:
-    """Once or twice: on another connection it is read again. Again and again: the user hears of it, and may go on."""
+def test_responses_that_cannot_be_read(change: Callable[[bytes], bytes], strategy: dict[str, Any]) -> None:
+    """Once or twice: on another connection it is read again. Again and again: the consumer raises it, and may go on."""
     with World() as world:
         rows = fill(world, "t", partitions=2)
         with Consuming(world, topics="t", **strategy) as consuming:
@@ -175,7 +175,7 @@ def test_answers_that_cannot_be_read(change: Callable[[bytes], bytes], strategy:
             consuming.until_read(rows)
 
 
-def test_answers_for_what_was_not_asked() -> None:
+def test_responses_for_partitions_that_were_not_requested() -> None:
     with World() as world:
         rows = fill(world, "t", partitions=3)
         fill(world, "u")
@@ -199,7 +199,7 @@ def test_answers_for_what_was_not_asked() -> None:
             consuming.until_read({where: rows[where] for where in (("t", 0), ("t", 1))})
 
 
-def test_a_part_of_a_batch_alone_is_told() -> None:
+def test_a_part_of_a_batch_alone_is_an_error() -> None:
     with World() as world:
         fill(world, "t", batches=1, size=1000)
 
@@ -238,7 +238,7 @@ def test_what_a_batch_that_breaks_off_has_left_out_is_not_left_out_of_the_next(g
             consuming.idle()
             found = [record for batch in iter(consuming.take, None) for record in batch]
             assert [record.offset for record in found] == [*range(good), *range(good + bad, good + bad + 16)]
-            last = found.pop()  # one of its own: without any, nobody looks
+            last = found.pop()  # one of its own: without any, the columns are not read
             assert (last.key, last.value, list(last.headers)) == (None, None, [("h", None), ("i", None)])
             for record in found:
                 assert (record.key, record.value, record.timestamp_ms) == (b"k", b"v", 7)

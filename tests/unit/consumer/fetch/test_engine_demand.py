@@ -1,4 +1,4 @@
-"""A consumer fetches what somebody asks for, while there is room, and nobody's slowness is another one's."""
+"""A consumer fetches partitions that a reader asks for, while there is room, and a slow reader delays no other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAIR = [strategy for strategy in STRATEGIES if strategy.get("fetch_strategy") !=
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_nothing_is_fetched_before_somebody_asks(strategy: dict[str, Any]) -> None:
+def test_nothing_is_fetched_before_a_read(strategy: dict[str, Any]) -> None:
     with World() as world:
         rows = fill(world, "t", partitions=3)
         with Consuming(world, topics="t", asks=False, **strategy) as consuming:
@@ -31,7 +31,7 @@ def test_nothing_is_fetched_before_somebody_asks(strategy: dict[str, Any]) -> No
             consuming.until_read(rows)
 
 
-def test_a_partition_that_is_added_is_not_fetched_before_somebody_asks() -> None:
+def test_a_partition_that_is_added_is_not_fetched_before_a_read() -> None:
     with World() as world:
         fill(world, "t", partitions=1)
         with Consuming(world, topics="t", asks=False, metadata_max_age_ms=5_000) as consuming:
@@ -108,7 +108,7 @@ def test_full_buffers_of_slow_readers_leave_room_for_others(partitions: int, str
         with Consuming(world, topics="t", asks=False, **options, **strategy) as consuming:
             readers = [consuming.stream(number) for number in range(partitions)]
             consuming.idle(5)
-            for number in range(partitions):  # the last answer comes on top of as much as a buffer may have before it
+            for number in range(partitions):  # the last response comes on top of as much as a buffer may have before it
                 rows["t", number] += write(world, "t", number, batches=100 - below_mark, size=10_000)
             consuming.idle(5)
             for number in (0, partitions - 1):
@@ -124,7 +124,7 @@ def test_full_buffers_of_slow_readers_leave_room_for_others(partitions: int, str
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 @pytest.mark.parametrize("size", [10, 10_000])
 def test_the_budget_is_kept(size: int, strategy: dict[str, Any]) -> None:
-    """But for one batch that is larger than a request allowed, for each broker fetcher."""
+    """The exception is one batch for each broker fetcher that is larger than a request allowed."""
     with World(brokers=2) as world:
         rows = fill(world, "t", partitions=6, batches=60, records=1, size=size)
         limit = 100_000
@@ -152,14 +152,14 @@ def test_the_budget_is_kept(size: int, strategy: dict[str, Any]) -> None:
             assert peak > limit / 4 or size == 10
 
 
-def test_pause_keeps_what_is_buffered_and_sends_nothing() -> None:
+def test_pause_keeps_buffered_records_and_sends_nothing() -> None:
     with World() as world:
         rows = fill(world, "t", partitions=2)
         with Consuming(world, topics="t") as consuming:
             consuming.idle()
             before = len(consuming.fetches())
             consuming.pause(0, 1)
-            consuming.idle(0.6)  # what was parked comes back
+            consuming.idle(0.6)  # the parked response comes back
             assert consuming.drain() == 0
             consuming.idle(60)
             assert len(consuming.fetches()) <= before + 1
@@ -186,7 +186,7 @@ def test_what_arrives_for_a_paused_partition_is_kept_for_later() -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_whoever_waits_hears_of_what_a_resumed_partition_has(strategy: dict[str, Any]) -> None:
+def test_a_waiting_reader_wakes_for_records_of_a_resumed_partition(strategy: dict[str, Any]) -> None:
     with World() as world:
         fill(world, "t")
         with Consuming(world, topics="t", **strategy) as consuming:
@@ -214,7 +214,7 @@ def test_new_demand_does_not_wait_behind_a_parked_request(strategy: dict[str, An
             consuming.idle(1)
             begin = world.loop.time()
             consuming.until(lambda: consuming.rows.get(("t", 0)) == rows["t", 0], 30)
-            # 40 answers of a batch each; with one socket there are no immediate fetches
+            # 40 responses of a batch each; with one socket there are no immediate fetches
             assert world.loop.time() - begin < (8.0 if strategy.get("single_socket") else 1.5)
 
 
@@ -305,8 +305,8 @@ def test_a_partition_that_is_dropped_makes_room() -> None:
             consuming.until(lambda: consuming.rows == {("t", 1): rows["t", 1]})
 
 
-def test_small_slices_do_not_keep_large_answers() -> None:
-    """Each answer has a little of a partition that nobody reads: kept whole, they would soon take all the room."""
+def test_small_slices_do_not_keep_large_responses() -> None:
+    """Each response has a little of a partition without a reader: kept whole, they would soon take all the room."""
     with World() as world:
         rows = fill(world, "t", partitions=9, batches=0)
         options: dict[str, Any] = {"fetch_memory": 400_000, "fetch_max_bytes": 100_000}
@@ -326,7 +326,7 @@ def test_small_slices_do_not_keep_large_answers() -> None:
 @pytest.mark.parametrize("rest_s", [0.0, 0.2, 0.75, 1.9])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
 def test_streams_that_take_turns_all_get_on(strategy: dict[str, Any], rest_s: float) -> None:
-    """Each is read for less than a request is parked. Whoever was left meanwhile has his records the next time."""
+    """Each is read for less than a request is parked. A partition left meanwhile has records the next time."""
     with World() as world:
         rows = fill(world, "t", partitions=3)
         fill(world, "quiet", batches=0)
@@ -353,8 +353,8 @@ def visit(consuming: Consuming, topic: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_who_is_left_is_asked_for_once_at_most(strategy: dict[str, Any]) -> None:
-    """His records are there when he comes again; in the meantime nothing more is asked for him."""
+def test_a_partition_whose_reader_left_is_requested_once_at_most(strategy: dict[str, Any]) -> None:
+    """Its records are there when a reader comes again; in the meantime nothing more is requested."""
     with World() as world:
         fill(world, "t", partitions=1, batches=40, size=1_000)
         fill(world, "quiet", batches=0)
@@ -362,10 +362,10 @@ def test_who_is_left_is_asked_for_once_at_most(strategy: dict[str, Any]) -> None
         with Consuming(world, topics=["t", "quiet"], asks=False, **options) as consuming:
             visit(consuming, "quiet", 0.02)
             consuming.idle(30)
-            assert len(consuming.fetches()) == 1  # the one that was parked as he left
-            # With a connection of its own, or an immediate fetch, a partition is asked for as soon as somebody comes.
+            assert len(consuming.fetches()) == 1  # the one that was parked as the reader left
+            # With a connection of its own, or an immediate fetch, a partition is requested as soon as a reader comes.
             waits = strategy.get("fetch_strategy") == "per_node" or strategy.get("single_socket")
-            for _ in range(2):  # what lies in his buffer the second time is enough
+            for _ in range(2):  # the records in its buffer the second time are enough
                 visit(consuming, "quiet", 0.02)
                 visit(consuming, "t", 0.0)
                 consuming.idle(5)
@@ -377,7 +377,7 @@ def test_who_is_left_is_asked_for_once_at_most(strategy: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_who_comes_back_before_he_was_asked_for_reads_on(strategy: dict[str, Any]) -> None:
+def test_a_reader_that_comes_back_before_its_partition_was_requested_reads_on(strategy: dict[str, Any]) -> None:
     with World() as world:
         rows = fill(world, "t", partitions=1, batches=40, size=1_000)
         fill(world, "quiet", batches=0)
@@ -390,7 +390,7 @@ def test_who_comes_back_before_he_was_asked_for_reads_on(strategy: dict[str, Any
 
 
 def test_the_pool_keeps_what_a_consumer_may_hold_until_it_is_closed() -> None:
-    gc.collect()  # what other tests left
+    gc.collect()  # leftovers of other tests
     before = pool_limit()
     with World() as world:
         fill(world, "t")

@@ -35,9 +35,9 @@ class Schedule:
             node.rack = f"r{node.number}"
         self.troubled = True
         self.port = 20000
-        self.told: list[tuple[float, Any]] = []  # answers to Metadata, and when
+        self.told: list[tuple[float, Any]] = []  # responses to Metadata, and when
         self.old_id: uuid.UUID | None = None
-        if self.chance.random() < 0.5:  # it was made anew a moment ago: brokers that lag show the one before
+        if self.chance.random() < 0.5:  # it was recreated a moment ago: brokers that lag show the one before
             self.old_id = self.world.create_topic("t", partitions=PARTITIONS).topic_id
         self.expected: Rows = fill(self.world, "t", partitions=PARTITIONS, batches=2, records=2, replicas=3)
         self.world.on("Fetch", self._fetch)
@@ -98,7 +98,7 @@ class Schedule:
             consuming.drain()
             what = chance.random()
             if what < 0.08:
-                self.port += 1  # not the bootstrap server's: if all moved, nobody could be found
+                self.port += 1  # not the bootstrap server's: if all moved, no broker could be found
                 world.nodes[chance.randint(2, 3)].port = self.port
                 with contextlib.suppress(KafkaError):
                     world.run(consuming.cluster.refresh())
@@ -118,7 +118,7 @@ class Schedule:
         consuming.resume(*range(PARTITIONS))
         consuming.until_read(self.expected, 300)
         if chance.random() < 0.3:
-            self._make_anew()
+            self._recreate()
         consuming.close()
         assert not world.loop.problems, world.loop.problems
 
@@ -126,8 +126,8 @@ class Schedule:
         for node in self.world.nodes.values():
             node.down = False
 
-    def _make_anew(self) -> None:
-        """Whoever reads on is told, of each partition, and gets nothing of the new one."""
+    def _recreate(self) -> None:
+        """A consumer that reads on gets an error of each partition, and nothing of the new one."""
         self.troubled = True
         self.world.off("Fetch")
         before = {where: list(rows) for where, rows in self.consuming.rows.items()}

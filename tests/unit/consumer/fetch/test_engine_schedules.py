@@ -3,8 +3,8 @@
     KAFWIRE_EXAMPLES=100 KAFWIRE_SEED=7 pytest tests/unit/consumer/fetch/test_engine_schedules.py
 
 Whatever happens, each partition's records come once and in order from the position that was last sought, and again from
-where its log was cut by an election; what is buffered stays within the budget; and once the trouble is over everything
-is read, soon, without asking without end.
+where its log was cut by an election; the buffered records stay within the budget; and once the trouble is over
+everything is read, soon, without asking without end.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Schedule:
         self.largest = max(self.largest, len(log.batches[-1].data))
 
     def there(self, index: int) -> dict[int, bytes]:
-        """What can be read of a partition now."""
+        """The records of a partition that can be read now."""
         log = self.logs[index]
         return {o: self.ever[index][o] for s in log.batches for o in range(s.base, s.next) if o >= log.start}
 
@@ -191,10 +191,10 @@ class Schedule:
                 self.next[index] = record.offset + 1
 
     def check(self, index: int, offset: int) -> None:
-        """Whether `offset` may come now: the next that is, or was when it was fetched; or the first after a cut."""
+        """True if `offset` may come now: the next that is, or was when it was fetched; or the first after a cut."""
         begin = self.next[index]
         able = {_first(offsets, begin) for offsets in (*self.before[index], self.ever[index])}
-        # What lay there before some start of the log may have been deleted by the time it was asked for.
+        # Records before some start of the log may have been deleted by the time of the request.
         able |= {_first(self.ever[index], max(begin, start)) for start in self.starts[index]}
         if offset in able:
             return
@@ -205,7 +205,7 @@ class Schedule:
         raise AssertionError(f"t-{index}: offset {offset} came where {able} is next; cut at {self.cuts[index]}")
 
     def is_read(self, index: int) -> bool:
-        """Whether all that is there, from the last seek on, was read as it is there."""
+        """True if all that is there, from the last seek on, was read as it is there."""
         read = self.read_of[index]
         first = min(read, default=self.next[index])
         return all(read.get(offset) == value for offset, value in self.there(index).items() if offset >= first)

@@ -1,4 +1,4 @@
-"""What a consumer hands out of logs with transactions, markers and holes."""
+"""The records that a consumer delivers from logs with transactions, markers and holes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, Row, Rows, log_of
 
 pytestmark = pytest.mark.usefixtures("shape")
-# Of tests that count partitions, or what is said of them.
+# Of tests that count partitions, or log lines about them.
 few_partitions = pytest.mark.shapes("as_written", "single_records")
 
 COMMIT = (b"\0\0\0\1", b"\0" * 6)

@@ -22,7 +22,7 @@ LOG = [0] * 7 + [1] * 5 + [4] * 9 + [6] * 3  # the epoch of each record
 
 
 @given(st.lists(st.tuples(st.integers(0, len(LOG)), st.integers(0, len(LOG)), st.booleans()), max_size=12))
-def test_what_is_told_is_true(pieces: list[tuple[int, int, bool]]) -> None:
+def test_the_reported_epochs_are_true(pieces: list[tuple[int, int, bool]]) -> None:
     it = FetchedEpochs()
     known: dict[int, int] = {}
     for first, last, cut in pieces:

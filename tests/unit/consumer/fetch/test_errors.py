@@ -1,4 +1,4 @@
-"""`consumer.fetch_errors`: which errors may pass, and which are told again."""
+"""`consumer.fetch_errors`: which errors may pass, and which are reported again."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def test_whatever_kafka_calls_retriable_may_pass_but_for_damage() -> None:
     assert {code for code in retriable if not may_pass(code)} == {ErrorCode.CORRUPT_MESSAGE}
 
 
-def test_an_error_is_told_once_until_it_was_gone_for_long() -> None:
+def test_an_error_is_reported_once_until_it_was_gone_for_long() -> None:
     errors = FetchErrors()
     assert errors.note("t-0", "NOT_LEADER", 0)
     assert not errors.note("t-0", "NOT_LEADER", GONE_MS - 1)
-    assert not errors.note("t-0", "NOT_LEADER", 2 * GONE_MS - 2), "since it came last, not since it was told"
+    assert not errors.note("t-0", "NOT_LEADER", 2 * GONE_MS - 2), "since it came last, not since it was reported"
     assert errors.note("t-0", "NOT_LEADER", 3 * GONE_MS - 2)
     assert errors.note("t-1", "NOT_LEADER", 0)
     assert errors.note("t-0", "another", 0)
     assert errors.counts == {"t-0": {"NOT_LEADER": 4, "another": 1}, "t-1": {"NOT_LEADER": 1}}
 
 
-def test_after_a_success_it_is_told_however_soon_it_comes() -> None:
+def test_after_a_success_it_is_reported_however_soon_it_comes() -> None:
     errors = FetchErrors()
     errors.note("t-0", "a", 0)
     errors.note("t-0", "b", 0)

@@ -1,4 +1,4 @@
-"""`FetchFastPath`: what the I/O thread queues of a Fetch answer is what the engine would have queued of it."""
+"""`FetchFastPath`: the I/O thread queues only slices of a Fetch response that the engine would have queued."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fed() -> Iterator[Fed]:
 
 
 def judged(data: bytes, version: int, wants: Wants, session: int) -> tuple[Taken, dict[int, tuple[int, int]]]:
-    """What `BrokerFetcher` would queue where no decision is needed, and where it lies in the frame."""
+    """The slices that `BrokerFetcher` would queue where no decision is needed, and their places in the frame."""
     try:
         answer = parse_answer(Buffer(data), version)
     except ProtocolError:
@@ -65,7 +65,7 @@ def judged(data: bytes, version: int, wants: Wants, session: int) -> tuple[Taken
 
 
 def check(data: bytes, version: int, wants: Wants, session: int) -> Taken:
-    """Feed an answer to it; whatever it takes must be what the engine would have queued. What it took."""
+    """Feed a response to it; the engine must have queued each slice that it takes. Returns the slices that it took."""
     expected, places = judged(data, version, wants, session)
     fed, engine = Fed(wants, idle_loop()), Fed(wants, idle_loop())
     try:
@@ -88,11 +88,11 @@ def check(data: bytes, version: int, wants: Wants, session: int) -> Taken:
 
 @cache
 def idle_loop() -> Loop:
-    """For queues that need one, of answers that come from nowhere."""
+    """A loop for queues that need one, of responses without a connection."""
     return Loop()
 
 
-# ---- answers
+# ---- responses
 
 
 def wants_of(*parts: Part) -> Wants:
@@ -155,7 +155,7 @@ def test_of_damaged_bytes_nothing_else_is_taken(parts: list[Part], version: int,
 
 
 @given(answers(), st.sampled_from(VERSIONS), st.data())
-def test_of_a_truncated_answer_nothing_is_taken(parts: list[Part], version: int, data: st.DataObject) -> None:
+def test_of_a_truncated_response_nothing_is_taken(parts: list[Part], version: int, data: st.DataObject) -> None:
     whole = made(*parts, version=version)
     end = data.draw(st.integers(0, len(whole) - 1))
     assert check(whole[:end], version, wants_of(*parts), 0) == {}
@@ -164,7 +164,7 @@ def test_of_a_truncated_answer_nothing_is_taken(parts: list[Part], version: int,
 
 @settings(max_examples=seeds.examples(100))
 @given(messages(FetchResponse, records=st.none() | records().map(lambda pair: pair[1]), unstable=True), st.data())
-def test_of_any_answer_only_what_the_engine_would_queue_is_taken(
+def test_of_any_response_only_slices_that_the_engine_would_queue_are_taken(
     case: Versioned[FetchResponse], data: st.DataObject
 ) -> None:
     message, version = case
@@ -175,14 +175,14 @@ def test_of_any_answer_only_what_the_engine_would_queue_is_taken(
 
 
 @given(st.binary(max_size=200), st.sampled_from(VERSIONS))
-def test_of_any_bytes_nothing_that_is_no_answer_is_taken(data: bytes, version: int) -> None:
+def test_of_any_bytes_that_are_no_response_nothing_is_taken(data: bytes, version: int) -> None:
     check(data, version, {(bytes(16), 0): Wanted(0, 0)}, 0)
 
 
 # ---- rules
 
 
-def test_records_are_queued_and_told(fed: Fed) -> None:
+def test_records_are_queued_and_reported(fed: Fed) -> None:
     blob = batch(8, 4, 3) + batch(12, 1, 4)
     taken = fed.answer(made(Part(partition=1, records=blob + b"the head of another batch")), 17)
     assert taken == {}, "a tail that cannot be a batch is for the engine"
@@ -201,9 +201,9 @@ def test_records_are_queued_and_told(fed: Fed) -> None:
         Part(partition=7, records=batch(0, 2, 0)),
         Part(topic=IDS[2], records=batch(0, 2, 0)),
     ],
-    ids=["twice", "twice, empty", "twice, with an error", "nobody expects it", "of another topic"],
+    ids=["twice", "twice, empty", "twice, with an error", "not expected", "of another topic"],
 )
-def test_of_an_answer_that_contradicts_itself_or_the_request_nothing_is_taken(fed: Fed, second: Part) -> None:
+def test_of_a_response_that_contradicts_itself_or_the_request_nothing_is_taken(fed: Fed, second: Part) -> None:
     first = Part(partition=0, records=batch(0, 2, 0))
     assert fed.answer(made(first, second), 17) == {}
     assert fed.answer(made(second, first), 17) == {}
@@ -248,7 +248,7 @@ def test_tagged_fields_are_for_the_engine(fed: Fed, sections: dict[str, bytes], 
     assert fed.answer(build(**sections), 17) == {}, name
 
 
-def test_an_answer_with_an_error_of_another_session_or_version_is_not_taken(fed: Fed) -> None:
+def test_a_response_with_an_error_of_another_session_or_version_is_not_taken(fed: Fed) -> None:
     part = Part(partition=0, records=batch(0, 2, 0))
     assert fed.answer(made(part, error=70), 17) == {}
     assert fed.answer(made(part, session=78), 17, SESSION) == {}
@@ -257,7 +257,7 @@ def test_an_answer_with_an_error_of_another_session_or_version_is_not_taken(fed:
     assert list(fed.answer(made(part, session=78), 17)) == [0], "a full request opens a session of any number"
 
 
-def test_null_arrays_are_no_answer(fed: Fed) -> None:
+def test_null_arrays_are_no_response(fed: Fed) -> None:
     head = struct.pack(">i", 77) + b"\0" + struct.pack(">ihi", 0, 0, 0)
     entry = struct.pack(">ihqqq", 0, 0, 100, 90, 10) + b"\0" + struct.pack(">i", -1) + b"\x80\1"
     blob = bytes(127)
@@ -278,7 +278,7 @@ def test_null_arrays_are_no_answer(fed: Fed) -> None:
 # ---- tokens and generations
 
 
-def test_only_the_answer_to_the_armed_request_is_taken_and_only_once(fed: Fed) -> None:
+def test_only_the_response_to_the_armed_request_is_taken_and_only_once(fed: Fed) -> None:
     data = Buffer(made(Part(partition=0, records=batch(0, 2, 0))))
     fed.fast_path.deliver(TOKEN, data)
     fed.fast_path.arm(TOKEN, 17)
@@ -296,10 +296,10 @@ def test_only_the_answer_to_the_armed_request_is_taken_and_only_once(fed: Fed) -
     assert fed.queue.queued(0)[0] == 1
 
 
-def test_an_answer_that_comes_after_the_engine_gave_up_is_not_taken(fed: Fed) -> None:
+def test_a_response_that_comes_after_the_engine_gave_up_is_not_taken(fed: Fed) -> None:
     data = Buffer(made(Part(partition=0, records=batch(0, 2, 0))))
     fed.fast_path.arm(TOKEN, 17)
-    assert fed.fast_path.taken(TOKEN - 1) == {}, "of another request: this one may still be answered"
+    assert fed.fast_path.taken(TOKEN - 1) == {}, "of another request: the response to this one may still come"
     fed.fast_path.deliver(TOKEN, data)
     assert list(fed.fast_path.taken(TOKEN)) == [0]
     fed.fast_path.arm(TOKEN + 1, 17)
@@ -328,7 +328,7 @@ def test_an_offset_is_expected_until_another_one_is(fed: Fed) -> None:
     assert fed.answer(made(Part(partition=0, records=blob)), 17) == {}
 
 
-def test_what_was_forgotten_is_told_once(fed: Fed) -> None:
+def test_a_forgotten_partition_is_reported_once(fed: Fed) -> None:
     data = made(Part(partition=0, records=batch(0, 2, 5)), Part(partition=1, records=batch(10, 1, 6)))
     assert fed.fast_path.forget(IDS[0].bytes, 2, 2) is None
     assert fed.fast_path.forget(IDS[1].bytes, 0, 9) is None, "never expected"
@@ -337,7 +337,7 @@ def test_what_was_forgotten_is_told_once(fed: Fed) -> None:
     assert fed.fast_path.forget(IDS[0].bytes, 0, 0) == (0, 0, 2, 5, len(batch(0, 2, 5)))
     assert fed.fast_path.forget(IDS[0].bytes, 0, 0) is None
     assert list(fed.fast_path.taken(TOKEN)) == [1]
-    assert fed.answer(made(Part(partition=0, records=batch(0, 2, 5))), 17) == {}, "nobody expects it now"
+    assert fed.answer(made(Part(partition=0, records=batch(0, 2, 5))), 17) == {}, "it is not expected now"
 
 
 def test_a_cleared_fast_path_takes_nothing(fed: Fed) -> None:
@@ -366,7 +366,7 @@ def test_an_empty_frame_is_nothing(fed: Fed) -> None:
 
 
 def test_thousands_of_partitions_come_and_go() -> None:
-    """Beside a dict: growth, forgetting, clearing, slots used again."""
+    """The fast path is compared with a dict: growth, forgetting, clearing, slots used again."""
     seed = seeds.of_test()
     chance = random.Random(seed)
     ids = [uuid.UUID(int=chance.getrandbits(128)) for _ in range(3)] + IDS
@@ -400,7 +400,7 @@ def test_thousands_of_partitions_come_and_go() -> None:
     fed.close()
 
 
-def test_topics_that_are_made_anew_for_ever_fill_no_table(fed: Fed) -> None:
+def test_topics_recreated_for_ever_fill_no_table(fed: Fed) -> None:
     """Slots of those that are gone are used again: else this takes gigabytes, and does not end."""
     for number in range(60_000):
         topic = number.to_bytes(8, "big") * 2

@@ -1,4 +1,4 @@
-"""`FetchFastPath` on a connection: the I/O thread shows it what comes, and whoever it serves tells the engine."""
+"""`FetchFastPath` on a connection: the I/O thread shows it each frame, and the served reader notifies the engine."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def peer(fed: Fed) -> Iterator[Peer]:
     it.socket.close()
 
 
-def test_an_attached_fast_path_sees_the_answers_of_its_connection(fed: Fed, peer: Peer) -> None:
+def test_an_attached_fast_path_sees_the_responses_of_its_connection(fed: Fed, peer: Peer) -> None:
     data = made(Part(partition=0, records=batch(0, 2, 0)))
     fed.native.set_response_filter(peer.number, fed.fast_path)
     fed.fast_path.arm(TOKEN, 17)
@@ -94,8 +94,8 @@ def test_a_fast_path_of_no_connection_is_harmless(fed: Fed) -> None:
     fed.native.set_response_filter(99, fed.fast_path)
 
 
-def test_the_reader_that_was_served_tells_the_engine(fed: Fed, peer: Peer) -> None:
-    """Whoever drains is told when the reader has its rows, however many answers before it brought none for it."""
+def test_the_served_reader_notifies_the_engine(fed: Fed, peer: Peer) -> None:
+    """The drain reports the response when the reader has its rows, after any number of responses without one."""
     fed.native.set_response_filter(peer.number, fed.fast_path)
     got: list[Any] = []
 
@@ -116,7 +116,7 @@ def test_the_reader_that_was_served_tells_the_engine(fed: Fed, peer: Peer) -> No
 
 
 def test_no_reader_owes_word_of_what_it_cannot_read(fed: Fed) -> None:
-    """It would give none before it stops waiting; of what it can read it does."""
+    """The reader would report nothing of a paused partition before it stops waiting; of others it reports."""
     fed.queue.add("t", 1, Layout("t", 1))
     fed.queue.pause(1)
     fed.fast_path.expect(IDS[0].bytes, 0, 0, 0, 0, "b")
@@ -136,8 +136,8 @@ def test_no_reader_owes_word_of_what_it_cannot_read(fed: Fed) -> None:
     ended(thread)
 
 
-def test_rows_that_nobody_wants_do_not_keep_the_engine_waiting(fed: Fed, peer: Peer) -> None:
-    """The reader goes on waiting after an answer without a row for it: the engine hears of it first, not in 100 ms."""
+def test_unwanted_rows_do_not_keep_the_engine_waiting(fed: Fed, peer: Peer) -> None:
+    """The reader goes on waiting after a response without a row for it: the engine is notified first, not in 100 ms."""
     reader = FetchReader(
         fed.queue,
         Layout("t", 0),

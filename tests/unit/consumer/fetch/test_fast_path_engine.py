@@ -1,4 +1,4 @@
-"""What the engine makes of records that the I/O thread has queued: they count once, whatever happens in between."""
+"""The engine and records that the I/O thread has queued: they count once, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_what_was_sought_in_between_comes_once() -> None:
 
 @pytest.mark.parametrize("strategy", ["hybrid", "per_partition", "per_node"])
 def test_going_back_by_time_while_a_request_is_parked_gives_everything_once_and_in_order(strategy: str) -> None:
-    """It keeps the generation, since what is buffered is still to be read: the parked request's records are not."""
+    """The seek keeps the generation: buffered records are still to be read, the parked request's records are not."""
     with World() as world:
         lagging = Lagging(world, fetch_strategy=strategy)
         lagging.consuming.rows.clear()
@@ -64,7 +64,7 @@ def test_what_arrived_before_going_back_by_time_is_read_no_more(strategy: str) -
 
 @pytest.mark.parametrize("trouble", ["connection", "leader"])
 @pytest.mark.parametrize("strategy", ["hybrid", "per_partition"])
-def test_records_whose_answer_the_engine_never_sees_count(trouble: str, strategy: str) -> None:
+def test_records_whose_response_the_engine_never_sees_count(trouble: str, strategy: str) -> None:
     with World(brokers=2) as world:
         lagging = Lagging(world, fetch_strategy=strategy)
         lagging.arrive()
@@ -75,13 +75,13 @@ def test_records_whose_answer_the_engine_never_sees_count(trouble: str, strategy
         lagging.engine(lambda: None)
         lagging.consuming.until(lambda: lagging.cursor.position == 15, reads=False)
         assert lagging.consuming.drain() == 1
-        assert lagging.consuming.queue.queued_bytes() == 0, "what was read is paid back"
+        assert lagging.consuming.queue.queued_bytes() == 0, "bytes that were read are paid back"
         lagging.rows["t", 0] += write(world, "t", records=2)
         lagging.consuming.until_read(lagging.rows)
         lagging.consuming.close()
 
 
-def test_a_partition_that_was_removed_in_between_disturbs_nobody() -> None:
+def test_a_partition_that_was_removed_in_between_disturbs_no_other() -> None:
     with World() as world:
         lagging = Lagging(world, partitions=2)
         lagging.arrive()
@@ -117,7 +117,7 @@ def test_a_stream_that_is_given_up_gets_nothing_from_behind_what_was_dropped() -
     with World() as world:
         lagging = Lagging(world)
         stream = lagging.consuming.stream(0)
-        lagging.arrive()  # three records that nobody has begun to read
+        lagging.arrive()  # three records without a reader
         world.pass_time(LAG_S + 0.1)  # the next request is parked
         lagging.engine(lambda: lagging.consuming.core.assignment.ending([TopicPartition("t", 0)]))
         write(world, "t", records=3)

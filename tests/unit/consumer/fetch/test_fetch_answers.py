@@ -1,4 +1,4 @@
-"""`_fetch`: the envelope of a Fetch answer as declared, in every version; other bytes are a `ProtocolError` only."""
+"""`_fetch`: the envelope of a Fetch response as declared, in every version; other bytes are a `ProtocolError` only."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def declared(message: FetchResponse, version: int) -> list[tuple[Any, ...]]:
 
 
 @given(ANSWERS)
-def test_what_is_read_is_what_the_declared_message_wrote(case: Versioned[FetchResponse]) -> None:
+def test_the_reader_reads_the_bytes_of_the_declared_message(case: Versioned[FetchResponse]) -> None:
     message, version = case
     data = frame_of(message, version)
     answer = parse_answer(Buffer(data), version)
@@ -88,7 +88,7 @@ def test_the_shortest_topic_there_can_be_is_read(version: int) -> None:
 
 @settings(max_examples=seeds.examples(20))
 @given(ANSWERS)
-def test_a_truncated_answer_is_an_error_wherever_it_ends(case: Versioned[FetchResponse]) -> None:
+def test_a_truncated_response_is_an_error_wherever_it_ends(case: Versioned[FetchResponse]) -> None:
     message, version = case
     data = frame_of(message, version)
     for end in range(len(data)):
@@ -164,7 +164,7 @@ def test_a_count_that_cannot_be_is_not_believed(version: int) -> None:
 def tagged_frame(
     partition: bytes = b"\0", top: bytes = b"\0", *, before: bytes = b"\0", topic: bytes = b"\0"
 ) -> Buffer:
-    """An answer of version 17 with one partition, and tagged sections as given."""
+    """A response of version 17 with one partition, and tagged sections as given."""
     entry = struct.pack(">ihqqq", 5, 6, 100, 90, 10) + b"\0" + struct.pack(">i", 2) + b"\1" + partition
     body = struct.pack(">ihi", 0, 0, 1) + b"\2" + bytes(16) + b"\2" + entry + topic + top
     return Buffer(struct.pack(">i", 77) + before + body)
@@ -219,7 +219,7 @@ def test_odd_tags_of_a_partition_are_an_error(section: bytes) -> None:
         pytest.param(tagged((0, b"\2" + NODE[:4] + b"\x7f" + NODE[5:])), id="a host longer than the field"),
     ],
 )
-def test_odd_tags_of_an_answer_are_an_error(section: bytes) -> None:
+def test_odd_tags_of_a_response_are_an_error(section: bytes) -> None:
     with pytest.raises(ProtocolError, match="truncated or contradictory"):
         parse_answer(tagged_frame(top=section), 17)
 
@@ -232,7 +232,7 @@ def test_odd_tags_elsewhere_are_an_error() -> None:
 
 
 def test_endpoints_are_of_version_16() -> None:
-    """Before it the tag is one that nobody knows, whatever it holds."""
+    """Before it the tag is unknown, and may hold any bytes."""
     data = bytes(tagged_frame(top=tagged((0, b"no nodes"))))
     assert parse_answer(Buffer(data), 15).endpoints == []
     with pytest.raises(ProtocolError):
@@ -300,7 +300,7 @@ def test_random_damage_to_headers_is_read_otherwise_or_a_protocol_error() -> Non
             assert whole <= len(damaged)
 
 
-def test_an_answer_of_very_many_partitions_is_refused_before_it_becomes_objects() -> None:
+def test_a_response_of_very_many_partitions_is_refused_before_it_becomes_objects() -> None:
     """Thirty bytes each, which become two hundred: what the envelope takes has the limit of any other message."""
     entry = struct.pack(">ihqqi", 0, 0, 0, 0, 0) + struct.pack(">i", 0)
     count = 1 + (256 << 20) // 256
@@ -328,7 +328,7 @@ def test_an_answer_of_very_many_partitions_is_refused_before_it_becomes_objects(
         ([11], 10, 11, True),
         ([8, 10], 9, 5, True),
         ([10, 1 << 40], 10, 14, False),
-        ([1 << 40], 10, -1, True),  # an answer that names none
+        ([1 << 40], 10, -1, True),  # a response that names none
     ],
 )
 def test_above_the_high_watermark_batches_are_without_holes(

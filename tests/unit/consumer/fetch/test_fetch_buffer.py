@@ -1,4 +1,4 @@
-"""`_fetch_buffer`: slices queue up for a reader, who decodes them to batches or to an Arrow stream."""
+"""`_fetch_buffer`: slices queue up for a reader, which decodes them to batches or to an Arrow stream."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_frame_counts_as_the_buffer_that_holds_it(line: Line, size: int) -> No
 
 
 def test_the_pool_keeps_what_buffers_may_hold() -> None:
-    gc.collect()  # what other tests left
+    gc.collect()  # leftovers of other tests
     before = pool_limit()
     first, second = Line(), Line()
     first.queue.keep_idle(24 << 20)
@@ -129,11 +129,11 @@ def test_bytes_count_until_their_slice_is_decoded(line: Line) -> None:
     assert line.queue.queued_bytes() == 0
 
 
-def test_the_engine_is_told_once_when_it_waits_for_room(line: Line) -> None:
+def test_the_engine_is_notified_once_when_it_waits_for_room(line: Line) -> None:
     for base in range(4):
         line.push(batch(base, b"v"))
     next(line.reader)
-    assert not line.posted, "nobody waits"
+    assert not line.posted, "the engine does not wait"
     line.queue.queued_bytes(starved=True)
     line.queue.queued_bytes()
     next(line.reader)
@@ -253,11 +253,11 @@ def test_a_read_has_one_reader(line: Line) -> None:
     with pytest.raises(KafkaError, match="one reader at a time"):
         Stream(line.reader).__arrow_c_stream__()
     del stream
-    assert line.closed == [True], "a stream that nobody took closes with its capsule"
+    assert line.closed == [True], "an unused stream closes with its capsule"
 
 
 class Stream:
-    """What pyarrow asks for a stream."""
+    """The stream interface that pyarrow asks for."""
 
     def __init__(self, reader: FetchReader) -> None:
         self._reader = reader
@@ -269,7 +269,7 @@ class Stream:
         return self._reader.schema_capsule()
 
 
-def test_a_batch_above_the_limit_is_told_how_to_be_read() -> None:
+def test_the_error_of_a_batch_above_the_limit_says_how_to_read_it() -> None:
     line = Line(max_decompressed=10_000)
     line.push(batch(0, b"." * 50_000, compression="lz4"))
     with pytest.raises(ProtocolError, match="max_decompressed = 10000 bytes.*raise it to read on"):
@@ -288,7 +288,7 @@ def test_only_records_of_the_timestamps_asked_for_are_given() -> None:
 
 
 def test_a_signal_handler_s_exception_ends_a_read_that_finds_nothing_for_long() -> None:
-    """With slices always there it never waits; and no row ends the call that reads on without the GIL."""
+    """Slices are always there, so the read never waits; and no row ends the call that reads on without the GIL."""
     line = Line(timestamps=(1 << 40, 1 << 41), max_decompressed=1 << 24)
     # Both of the producer's times must be looked at: no header can pass the batch over.
     blob = encode_batch([(None, bytes(100), t) for t in (1 << 42, 1) * 20_000], compression="lz4")
@@ -314,7 +314,7 @@ def test_a_signal_handler_s_exception_ends_a_read_that_finds_nothing_for_long() 
 
 
 @pytest.mark.parametrize(("timeout_ms", "seconds"), [(0, 0.0), (1, 0.001), (200, 0.2), (1_500, 1.5), (-1, None)])
-def test_its_waiter_is_told_how_long_a_read_may_wait(timeout_ms: int, seconds: float | None) -> None:
+def test_its_waiter_gets_the_longest_wait_of_a_read(timeout_ms: int, seconds: float | None) -> None:
     told: list[float | None] = []
 
     class Noting(Waiter):
@@ -393,7 +393,7 @@ def test_what_was_read_up_to_a_damaged_slice_counts_as_processed(line: Line) -> 
 
 
 def test_rows_before_a_batch_whose_codec_is_not_there_come_first() -> None:
-    """In a process of its own, where the codec was not used before."""
+    """The test runs in a process of its own, where the codec was not used before."""
     program = """
         import sys
         import kafwire.records._compress

@@ -67,7 +67,7 @@ def decode(ends: Ends, *, has_thread: bool) -> tuple[Loop, FetchBuffer, FetchRea
 
 
 def fail_buffer(buffer: FetchBuffer, ring: list[Any]) -> None:
-    """As a traceback's frames hold it."""
+    """Set an error that holds the ring, like a traceback's frames."""
     buffer.error = KafkaError("the read failed", ring)
 
 

@@ -1,4 +1,4 @@
-"""`FetchBuffer.cut`: what is queued from an offset on is dropped, whatever a reader is just doing."""
+"""`FetchBuffer.cut`: slices queued from an offset on are dropped, during any call of a reader."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def line() -> Iterator[Line]:
 
 
 @pytest.mark.parametrize("cut", range(13))
-def test_a_cut_drops_what_is_from_there_on(line: Line, cut: int) -> None:
+def test_a_cut_drops_the_records_from_there_on(line: Line, cut: int) -> None:
     line.push(0, 2, 3)
     line.push(5, 1)
     line.push(6, 3, 3)
@@ -76,7 +76,7 @@ def test_a_slice_that_is_read_in_part_is_cut_too(line: Line, cut: int) -> None:
     assert line.rest() == list(range(3, max(3, cut)))
 
 
-def test_reading_goes_on_with_what_is_fetched_after_the_cut(line: Line) -> None:
+def test_reading_goes_on_with_records_fetched_after_the_cut(line: Line) -> None:
     line.push(0, 4, 4)
     line.queue.cut(0, 6)
     line.push(6, 2, 2, value=b"new")
@@ -155,7 +155,7 @@ def test_a_slice_that_is_being_read_is_cut_at_its_next_batch(line: Line, cut: in
 
 @seeds.several(30)
 def test_cuts_while_a_reader_decodes(line: Line, seed: int) -> None:
-    """Each record of what is there comes once and in order; after a cut, again from there on, and nothing older."""
+    """Each queued record comes once and in order; after a cut, again from there on, and nothing older."""
     chance = random.Random(seed)
     got: list[tuple[int, bytes | None]] = []
     failed: list[BaseException] = []
@@ -189,7 +189,7 @@ def test_cuts_while_a_reader_decodes(line: Line, seed: int) -> None:
     for offset, value in got:
         assert value is not None
         if value != term:
-            # What was cut from this one's end on may have been handed out before: then it begins below.
+            # Records that were cut from this one's end on may have been delivered before: then it begins below.
             begins = cuts[int(term) + 1 : 41 if value == b"end" else int(value) + 1]
             assert offset in {min(expected, *begins), begins[-1]} or offset == expected
             term = value

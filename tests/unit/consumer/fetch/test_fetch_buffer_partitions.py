@@ -79,7 +79,7 @@ def test_a_claimed_partition_comes_to_its_reader_alone(line: Line) -> None:
     assert read(reader) is None
 
 
-def test_a_seek_drops_what_is_there_and_what_is_on_its_way(line: Line) -> None:
+def test_a_seek_drops_queued_slices_and_those_on_their_way(line: Line) -> None:
     push(line, 0, 0)
     push(line, 1, 0)
     generation = line.queue.reset(0, 7)
@@ -115,7 +115,7 @@ def test_slices_that_go_on_make_one_chunk() -> None:
     line.native.stop()
 
 
-def test_what_is_cut_off_is_not_read_and_reading_goes_on_there(line: Line) -> None:
+def test_records_that_are_cut_off_are_not_read_and_reading_goes_on_there(line: Line) -> None:
     for base in (0, 3, 6):
         push(line, 0, base, 3)
     line.queue.cut(0, 4)
@@ -152,7 +152,7 @@ def test_what_was_read_counts_as_processed_when_its_reader_asks_for_more(line: L
     assert line.queue.processed(0) == 1, "nothing was read since it was set by hand"
 
 
-def test_of_a_watched_partition_the_next_release_is_told_once(line: Line) -> None:
+def test_of_a_watched_partition_the_next_release_is_reported_once(line: Line) -> None:
     for number in (0, 1, 2):
         push(line, number, 0)
         push(line, number, 1)
@@ -232,7 +232,7 @@ def test_nothing_is_processed_where_nothing_was_sought_or_read(line: Line) -> No
     assert (line.queue.position(2), line.queue.processed(2)) == (7, 7)
 
 
-def test_a_damaged_batch_moves_nobody_back(line: Line) -> None:
+def test_a_damaged_batch_moves_no_position_back(line: Line) -> None:
     bad = bytearray(batch(2, b"c"))
     bad[-1] ^= 1
     blob = batch(0, b"a", b"b") + bytes(bad)
@@ -257,13 +257,13 @@ def test_errors_keep_no_trace_of_earlier_reads(line: Line) -> None:
     assert len(set(depths)) == 1
 
 
-def test_who_was_told_that_there_is_nothing_hears_of_the_rest_of_a_slice(line: Line) -> None:
+def test_the_rest_of_a_slice_wakes_an_engine_that_found_the_queue_empty(line: Line) -> None:
     """One reader has the slice in hand when another asks."""
     blob = batch(0, b"a") + batch(1, b"b")
     line.queue.push(Buffer(blob), 0, len(blob), 0, 0, 1 << 40, [])
     line.queue.seal()
     assert read(line.reader) == (0, [0])
-    assert not line.posted, "nobody asked"
+    assert not line.posted, "the engine did not ask"
     assert line.queue.ready(1) is None
     assert read(line.reader) == (0, [1])
     assert not line.posted, "nothing is left"

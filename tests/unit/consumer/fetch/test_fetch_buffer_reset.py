@@ -21,7 +21,7 @@ LEAST_S = 0.003
 
 
 def batches(reader: FetchReader) -> list[Any]:
-    """What a read hands out."""
+    """The batches that a read delivers."""
     found = reader.read(0)
     return [] if found is None else [found.next_offset]
 

@@ -1,4 +1,4 @@
-"""Rows that could be handed out to nobody are not passed over: they come again, and are not committed before."""
+"""Rows that no reader could get are not passed over: they come again, and are not committed before."""
 
 from __future__ import annotations
 

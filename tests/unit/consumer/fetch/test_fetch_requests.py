@@ -24,7 +24,7 @@ INT8, INT32, INT64 = (st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) for bit
 IDS = st.sampled_from([bytes(16), bytes(range(16)), b"0123456789abcdef"])
 NAMES = st.sampled_from(["", "t", "flights", "é" * 64, "x" * 249])
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-# A few topics, so that runs of one are frequent; and the same name with another id, as a topic made anew has it.
+# A few topics, so that runs of one are frequent; and the same name with another id, as a recreated topic has it.
 ADD = st.lists(st.tuples(NAMES, IDS, INT32, INT64, INT32, INT32, INT32), max_size=12)
 FORGET = st.lists(st.tuples(NAMES, IDS, INT32), max_size=12)
 COMMON = st.fixed_dictionaries(
@@ -170,7 +170,7 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
             encode(18, add=[tuple(entry)])
 
 
-def test_a_topic_is_told_from_another_by_what_the_version_names() -> None:
+def test_a_topic_differs_from_another_by_its_name_or_id_in_the_version() -> None:
     entries = [("a", bytes(16), 0, 0, 0, 0, 0), ("a", b"\1" * 16, 1, 0, 0, 0, 0), ("b", b"\1" * 16, 2, 0, 0, 0, 0)]
     for version in (4, 12, 13, 18):
         message = FetchRequest.decode(encode(version, add=entries)[17 if version >= 12 else 16 :], version)

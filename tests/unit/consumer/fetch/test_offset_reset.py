@@ -52,7 +52,7 @@ def test_a_seek_while_the_reset_looks_for_its_place() -> None:
             consuming.until_read({("t", 0): rows["t", 0][6:]})
 
 
-def test_what_is_buffered_is_read_although_the_log_has_deleted_more() -> None:
+def test_buffered_records_are_read_although_the_log_has_deleted_more() -> None:
     with World() as world:
         rows = fill(world, "t", batches=20, records=1, size=1000)
         options: dict[str, Any] = {"max_partition_fetch_bytes": 2500, "max_prefetch_batches": 2}

@@ -1,4 +1,4 @@
-"""`consumer.position_validation`: who is asked whether a log was cut, and what a consumer then reads."""
+"""`consumer.position_validation`: the requests that find a cut log, and the records that a consumer then reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming, fill, write
 
 in_all_shapes = pytest.mark.usefixtures("shape")
-# Of tests that count partitions, or what is said of them.
+# Of tests that count partitions, or log lines about them.
 few_partitions = pytest.mark.shapes("as_written", "single_records")
 
 WHERE = TopicPartition("t", 0)
@@ -29,7 +29,7 @@ WHERE = TopicPartition("t", 0)
 @pytest.mark.parametrize("policy", ["earliest", "latest", "error"])
 @pytest.mark.parametrize("read_first", [0, 3, 12, 20])
 def test_truncated_logs(read_first: int, policy: str) -> None:
-    """KIP-320: what is buffered of before the cut is read once, then what the log has there now."""
+    """KIP-320: records buffered from before the cut are read once, then the new records of the log."""
     with World(brokers=2) as world:
         rows = fill(world, "t", batches=20, records=1, replicas=2)["t", 0]
         with Consuming(world, topics="t", auto_offset_reset=policy, fetch_max_wait_ms=100) as consuming:
@@ -60,7 +60,7 @@ def test_truncated_logs(read_first: int, policy: str) -> None:
 
 @in_all_shapes
 def test_a_log_that_is_cut_twice() -> None:
-    """Nothing came in between: what is known of the epoch is what the first cut told."""
+    """Nothing came in between: the known end of the epoch is from the first cut."""
     with World(brokers=2) as world:
         rows = fill(world, "t", batches=20, records=1, replicas=2)["t", 0]
         with Consuming(world, topics="t", auto_offset_reset="earliest", fetch_max_wait_ms=100) as consuming:
@@ -92,7 +92,7 @@ def test_leaders_that_agree_truncate_nothing() -> None:
 
 
 def read_near(world: World) -> tuple[ConsumerCore, list[bytes | None]]:
-    """A consumer in the rack of broker 2, which follows broker 1, after it has read what is there; and its values."""
+    """A consumer in the rack of broker 2, which follows broker 1, after it has read the log; and its values."""
     for number in (1, 2, 3):
         world.nodes[number].rack = f"rack{number}"
     for value in (b"a", b"b", b"c"):
@@ -138,7 +138,7 @@ def test_log_of_a_replica_that_was_cut_is_doubted_until_the_leader_says_so() -> 
 
 
 def test_replica_that_is_behind_is_not_believed() -> None:
-    """It says that the log ends before what was read; the leader's does not."""
+    """The replica's response says that the log ends before the position; the leader's does not."""
     with World(brokers=3) as world:
         world.create_topic("t", replicas=3)
         core, _ = read_near(world)
@@ -171,7 +171,7 @@ def test_replica_that_is_behind_is_not_believed() -> None:
 
 
 def old_news(call: Call, world: World) -> Any:
-    """What a broker says that has not heard of the election: broker 1 leads, in epoch 0."""
+    """The metadata of a broker that does not know of the election: broker 1 leads, in epoch 0."""
     answer = world._on_Metadata(call)
     for part in (part for topic in answer.topics for part in topic.partitions if part.partition_index == 0):
         part.leader_id, part.leader_epoch = 1, 0
@@ -179,7 +179,7 @@ def old_news(call: Call, world: World) -> Any:
 
 
 def old_leader(call: Call) -> Any:
-    """What broker 1 says, which has not heard of it either, and has less."""
+    """The response of broker 1, which does not know of it either, and has less."""
     if call.node != 1:
         return None
     response = protocol.FetchResponse
@@ -223,9 +223,7 @@ def test_metadata_older_than_what_was_committed_is_not_believed(lag_s: float, po
     ("offset", "policy", "first"),
     [(8, "earliest", 8), (12, "earliest", 12), (13, "earliest", 0), (2, "earliest", 2), (8, "error", 8)],
 )
-def test_an_epoch_that_nobody_comes_to_know(
-    offset: int, policy: str, first: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_epoch_that_stays_unknown(offset: int, policy: str, first: int, caplog: pytest.LogCaptureFixture) -> None:
     """Metadata is refreshed for a limited time; then the log is asked whether it has the offset."""
     with World() as world:
         rows = fill(world, "t")["t", 0]
@@ -249,7 +247,7 @@ def test_an_epoch_that_nobody_comes_to_know(
 
 @in_all_shapes
 @few_partitions
-def test_an_epoch_that_nobody_comes_to_know_and_an_offset_beyond_the_log() -> None:
+def test_an_epoch_that_stays_unknown_and_an_offset_beyond_the_log() -> None:
     with World() as world:
         fill(world, "t")
         world.committed["g"]["t", 0] = Kept(15, 3)
@@ -267,8 +265,8 @@ def test_an_epoch_that_nobody_comes_to_know_and_an_offset_beyond_the_log() -> No
 
 @in_all_shapes
 @few_partitions
-def test_an_epoch_that_nobody_comes_to_know_and_a_log_that_may_not_be_asked() -> None:
-    """What no retry mends is told at once, not tried again at once for ever."""
+def test_an_epoch_that_stays_unknown_and_a_denied_look_at_the_log() -> None:
+    """An error that no retry mends is raised at once, not retried for ever."""
     with World() as world:
         rows = fill(world, "t")["t", 0]
         world.committed["g"]["t", 0] = Kept(8, 3)

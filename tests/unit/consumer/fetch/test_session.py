@@ -1,4 +1,4 @@
-"""Fetch sessions: what a request says after each kind of answer."""
+"""Fetch sessions: the request after each kind of response."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def session_with(*keys: str, session_id: int = 7, **options: Any) -> FetchSessio
 
 
 def next_plan(session: FetchSession[str], *, session_id: int = 7) -> Plan[str]:
-    """The next request, answered without records."""
+    """The next request, with a response without records."""
     plan = session.plan()
     assert session.on_answer(0, session_id, ())
     return plan
@@ -60,7 +60,7 @@ def test_one_request_at_a_time() -> None:
         session.plan()
 
 
-def test_answer_without_request() -> None:
+def test_response_without_request() -> None:
     with pytest.raises(ValueError, match="no fetch request"):
         session_with("a").on_answer(0, 7, ())
 
@@ -119,7 +119,7 @@ def test_new_key_in_the_place_of_an_old_one_is_not_forgotten_with_it() -> None:
     session.drop("a1")
     session.want("a2", FIRST)
     session.drop("b1")
-    assert session.on_answer(0, 7, ["a2", "c1"]), "the broker means the old key, whom it is asked for"
+    assert session.on_answer(0, 7, ["a2", "c1"]), "the broker means the old key, which the request names"
     assert list(session) == ["a2", "c1"]
     assert session.plan() == (7, 1, [("a2", FIRST)], ["b1"])
     assert session.on_answer(0, 7, ())
@@ -133,7 +133,7 @@ def test_what_the_broker_never_had_is_not_forgotten() -> None:
     session = session_with("a")
     session.want("b", FIRST)
     session.drop("b")
-    session.drop("never heard of")
+    session.drop("never known")
     assert session.plan() == (7, 1, [], [])
 
 
@@ -208,7 +208,7 @@ def test_records_not_asked_for_are_a_session_error(full: bool) -> None:
     assert session.plan() == (7, 0, [("a", FIRST), ("b", FIRST)], [])
 
 
-def test_answer_of_another_session() -> None:
+def test_response_of_another_session() -> None:
     session = session_with("a")
     session.plan()
     assert not session.on_answer(0, 8, ())
@@ -238,7 +238,7 @@ def test_session_errors_are_followed_by_a_full_request(error_code: int, session_
     assert next_plan(session, session_id=8) == (8, 1, [], [])
 
 
-def test_error_in_answer_to_the_first_request() -> None:
+def test_error_in_the_response_to_the_first_request() -> None:
     session: FetchSession[str] = FetchSession()
     session.want("a", FIRST)
     session.plan()
@@ -246,7 +246,7 @@ def test_error_in_answer_to_the_first_request() -> None:
     assert session.plan() == (0, 0, [("a", FIRST)], [])
 
 
-def test_lost_answer_closes_the_old_session_and_opens_another() -> None:
+def test_lost_response_closes_the_old_session_and_opens_another() -> None:
     session = session_with("a")
     session.want("a", LATER)
     session.plan()
@@ -296,7 +296,7 @@ def test_session_after_refusals() -> None:
     assert next_plan(session) == (7, 1, [], [])
     session.plan()
     assert not session.on_answer(70, 0, ())
-    # Refusals are counted anew.
+    # Refusals are counted from 0 again.
     assert [next_plan(session, session_id=0).epoch for _ in range(5)] == [0, -1, 0, -1, -1]
 
 
@@ -341,13 +341,13 @@ batch_sizes = st.lists(st.integers(1, 40), min_size=0, max_size=12)
 
 
 @given(st.lists(batch_sizes, min_size=1, max_size=10), st.integers(1, 50))
-def test_without_sessions_none_with_data_waits_for_more_answers_than_there_are_keys(
+def test_without_sessions_none_with_data_waits_for_more_responses_than_there_are_keys(
     partitions: list[list[int]], max_bytes: int
 ) -> None:
-    """The broker's side: it goes through the request in order and fills the answer to `max_bytes`.
+    """The broker's side: it goes through the request in order and fills the response to `max_bytes`.
 
     The first partition that has data gives one batch whatever its size; a later one gives the batches that are whole
-    within what is left. A partition without batches is one whose tail is invisible: it stays, and hinders nobody.
+    within the rest. A partition without batches is one whose tail is invisible: it stays, and hinders no other.
     """
     left = {number: list(sizes) for number, sizes in enumerate(partitions)}
     session: FetchSession[int] = FetchSession(sessions=False)
@@ -392,7 +392,7 @@ def test_closing_while_a_request_waits_at_the_broker() -> None:
     assert session.plan()[:2] == (0, 0)
 
 
-def test_closing_before_the_broker_has_answered_the_offer() -> None:
+def test_closing_before_the_broker_has_responded_to_the_offer() -> None:
     """The session exists only after that, and is still there to be closed, or replaced."""
     session: FetchSession[str] = FetchSession()
     session.want("a", FIRST)
@@ -404,7 +404,7 @@ def test_closing_before_the_broker_has_answered_the_offer() -> None:
     assert session.closing() == (8, -1)
 
 
-def test_what_is_wanted() -> None:
+def test_the_wanted_keys() -> None:
     session = session_with("a", "b")
     session.drop("a")
     assert "a" not in session
@@ -414,7 +414,7 @@ def test_what_is_wanted() -> None:
     assert session.asked("a") is None
 
 
-def test_state_as_metrics_tell_it() -> None:
+def test_state_in_metrics() -> None:
     session = session_with("a")
     assert (session.session_id, session.epoch) == (7, 1)
     session.renew()

@@ -1,4 +1,4 @@
-"""Fetch sessions against the model of a broker: random schedules of what is wanted, what is lost, and what goes wrong.
+"""Fetch sessions against the model of a broker: random schedules of wanted keys, losses and faults.
 
     KAFWIRE_EXAMPLES=100 pytest tests/unit/consumer/fetch/test_session_model.py    # the long form; else a thousand
     KAFWIRE_SEED=7 ...                                                    # the same schedules again
@@ -24,11 +24,11 @@ from tests.support import seeds
 SCHEDULES = 1000
 AT_ONCE = 200  # schedules in one test
 
-# What may happen to a request, and how often in a schedule full of trouble.
+# Events of a request, and their weights in a schedule full of trouble.
 GOOD = "good"
 TROUBLES = {
     "lost before the broker had it": 3,
-    "answer lost": 3,
+    "response lost": 3,
     "connection lost while it waited": 2,
     "broker restarted": 2,
     "session evicted": 2,
@@ -52,14 +52,14 @@ class Partition:
 
 @dataclass
 class Round:
-    """A request that the broker has, and its answer."""
+    """A request that the broker has, and its response."""
 
     plan: Plan[int]
     wanted: dict[int, Asked]  # when it was made up
     by_id: bool
     context: Context[int, Asked] | None = None
     sizes: dict[int, int] = field(default_factory=dict)
-    ready: set[int] = field(default_factory=set)  # who had data
+    ready: set[int] = field(default_factory=set)  # keys with data
     head: tuple[int, int, list[int]] = (0, 0, [])
     throttled: bool = False
     dropped: set[int] = field(default_factory=set)  # since it was made up, and perhaps wanted again
@@ -83,15 +83,15 @@ class Schedule:
         self.trouble = chance.choice([0.0, 0.05, 0.3])
         self.by_id = True
         self.now_ms = 0.0
-        self.disturbed = False  # whether the broker may answer the next request with a session error
-        self.orphans = 0  # sessions that the broker opened and the client never heard of
+        self.disturbed = False  # the broker may respond to the next request with a session error
+        self.orphans = 0  # sessions that the broker opened and the client does not know
         self.misses: dict[
             int, tuple[int, int]
         ] = {}  # good rounds that passed a partition with data over, and their bound
         self.in_flight: Round | None = None
         self.deepest = 0
 
-    # What the client's owner does.
+    # Actions of the client's owner.
 
     def want(self, key: int, offset: int | None = None) -> None:
         log = self.logs[key]
@@ -102,7 +102,7 @@ class Schedule:
         self.client.want(key, Asked(offset, self.partition_max, self.chance.choice([-1, 3])))
 
     def change(self) -> None:
-        """Something in what is wanted, or in the logs."""
+        """A change of the wanted keys, or of the logs."""
         chance = self.chance
         key = chance.choice(list(self.logs))
         what = chance.random()
@@ -125,7 +125,7 @@ class Schedule:
         elif what < 0.95:
             closing = self.client.closing()
             if closing is not None:
-                # Read and answered by the broker before anything else, or while a request waits there.
+                # The broker reads it and responds before anything else, or while a request waits there.
                 assert not self.broker.begin(self.now_ms, *closing, []).asked
         elif what < 0.97:
             self.now_ms += chance.choice([10, 130_000])
@@ -165,7 +165,7 @@ class Schedule:
         flight.sizes = share(limits, lambda key: self.logs[key].sizes(context.asked[key].offset), self.max_bytes)
 
     def finish(self) -> None:
-        """The broker makes the answer's head."""
+        """The broker makes the response's head."""
         flight = self.in_flight
         assert flight is not None
         assert flight.context is not None
@@ -176,7 +176,7 @@ class Schedule:
         flight.head = flight.context.finish(reads)
 
     def answer(self) -> None:
-        """The client takes the answer in; whoever was served wants more, mostly."""
+        """The client takes the response in; served keys are wanted again, mostly."""
         flight, self.in_flight = self.in_flight, None
         assert flight is not None
         error, session_id, told = flight.head
@@ -219,7 +219,7 @@ class Schedule:
             self.deepest = max(self.deepest, misses + 1)
             assert misses + 1 < bound, f"{key} had data, and was not served in {bound} good rounds"
 
-    # What chance does.
+    # Random actions.
 
     def round(self, what: str) -> None:
         """One request, from beginning to end; things are wanted and dropped meanwhile."""
@@ -257,7 +257,7 @@ class Schedule:
         else:
             self.finish()
         self.changes()
-        if what == "answer lost":
+        if what == "response lost":
             self.orphans += int(flight.plan.epoch == 0 and flight.head[1] > 0)
             self.lose()
         elif what == "refused as a whole":
@@ -289,7 +289,7 @@ class Schedule:
         self.drain()
 
     def recover(self) -> None:
-        """Whatever went wrong, one request later the broker reads what is wanted again: two, if it finds out by it."""
+        """Whatever went wrong, one request later the broker reads the wanted keys again: two, if it finds out by it."""
         for _ in range(2):
             self.quiet_round()
             if not self.disturbed:
@@ -343,7 +343,7 @@ def test_random_schedules(seed: int) -> None:
 
 @pytest.mark.parametrize("sessions", [True, False])
 def test_the_bound_is_reached(sessions: bool) -> None:
-    """Of n partitions with data, with room for one, the last is served in the n-th round; then all in turn."""
+    """With n full partitions and room for one, the last is served in the n-th round; then all in turn."""
     client: FetchSession[int] = FetchSession(sessions=sessions)
     broker: SessionBroker[int, Asked] = SessionBroker()
     for key in range(5):
@@ -359,5 +359,5 @@ def test_the_bound_is_reached(sessions: bool) -> None:
         served = [key for key in told if sizes[key]]
         order += served
         assert client.on_answer(error, session_id, served) == (error == 0)
-    # A new session has the order of its request, and its first answer does not move anyone.
+    # A new session has the order of its request, and its first response does not move a key.
     assert order == ([0, 0, 1, 2, 3, 4, 0, 1, 1, 2, 3, 4, 0, 1] if sessions else [0, 1, 2, 3, 4] * 3)

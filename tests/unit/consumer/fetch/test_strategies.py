@@ -1,6 +1,6 @@
 """`consumer.fetch_strategies`: one set of scenarios for all, in the simulated world.
 
-What must hold for all of them, and, where they differ, what each says of itself.
+The rules for all of them, and, where they differ, the rule of each.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_every_strategy_that_the_option_allows_is_there() -> None:
 
 
 def test_strategies_differ_in_what_the_documentation_says() -> None:
-    """docs/internals/fetching.md: what is shared, what stops what, and how long a request is parked."""
+    """docs/guide/reading.md: the shared requests, the effect of a full partition, and how long a request is parked."""
     assert made_of({"fetch_strategy": "hybrid"}) == FetchStrategy(immediate_fetches=True)
     assert made_of({"fetch_strategy": "per_partition"}) == FetchStrategy(connection_per_partition=True)
     assert made_of({"fetch_strategy": "per_node"}) == FetchStrategy(all_or_none=True)

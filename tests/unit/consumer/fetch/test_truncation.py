@@ -1,4 +1,4 @@
-"""`consumer.truncation`: what is decided of logs that were cut."""
+"""`consumer.truncation`: the decision for a log that was cut."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_reading_goes_on_where_the_log_and_what_was_read_part(end_offset: int, o
         ((3, 30), True),
     ],
 )
-def test_what_the_leader_tells_of_an_epoch(told: tuple[int, int], *, parts: bool) -> None:
+def test_the_leader_s_end_of_an_epoch_decides(told: tuple[int, int], *, parts: bool) -> None:
     assert parts_from(Divergence(*told), position=20, epoch=4) is parts
 
 
@@ -55,7 +55,7 @@ def test_a_position_in_a_log(position: int, place: Place) -> None:
     assert place_of(position, 5, 10) is place
 
 
-def test_a_position_beyond_the_end_is_told() -> None:
+def test_a_position_beyond_the_end_is_an_error() -> None:
     error = beyond_end(at(20, 4), 10, "none knows it")
     assert str(error) == "none knows it; the log ends at 10: seek to 10 to read what comes there"
     assert (error.topic, error.partition, error.position, error.offset) == ("t", 0, 20, 10)

@@ -1,4 +1,4 @@
-"""`consumer.assignment`: what is new is read, what stays goes on, and what fails changes nothing."""
+"""`consumer.assignment`: new partitions are read, others go on, and a failed change has no effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ in_all_shapes = pytest.mark.usefixtures("shape")
 
 
 def test_a_partition_that_comes_back_by_metadata_is_read() -> None:
-    """It was dropped; when its topic is subscribed to again, a broker that lags does not know it yet."""
+    """The partition was dropped; when its topic is subscribed to again, a lagging broker does not know it yet."""
     with World() as world:
         rows = fill(world, "t", partitions=3)
         fill(world, "u")
@@ -131,4 +131,4 @@ def test_assignments_that_change(strategy: dict[str, Any]) -> None:
             assert consuming.rows["t", 0] == rows["t", 0][:-1]
             consuming.rows.pop(("t", 0))
             world.run(consuming.core.assignment.assign([TopicPartition("t", n) for n in range(4)]))
-            consuming.until_read(rows)  # what is assigned anew begins where `start` says
+            consuming.until_read(rows)  # a new assignment begins where `start` says

@@ -1,4 +1,4 @@
-"""`consumer.group.assignors`: who reads what. That results are Java's, or better, is compared in tests/conformance."""
+"""`consumer.group.assignors`: the partitions of each member. tests/conformance compares the results with Java's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def owning(members: list[GroupMember], found: Assignment, generation: int = 1) -
 
 
 @pytest.mark.parametrize("name", list(ASSIGNORS))
-def test_every_partition_is_somebodys_and_only_his(name: str) -> None:
+def test_every_partition_has_exactly_one_owner(name: str) -> None:
     chance = random.Random(seeds.of_test())
     for _ in range(seeds.examples(200)):
         topics = draw_topics(chance, ("a", "b", "c"))
@@ -44,7 +44,7 @@ def test_static_members_come_first_whatever_their_member_ids() -> None:
 
 
 def test_names_are_sorted_as_java_sorts_them() -> None:
-    """By units of UTF-16, where U+FF5E comes after the halves of a character beyond U+FFFF."""
+    """Names are sorted by units of UTF-16, where U+FF5E comes after the halves of a character beyond U+FFFF."""
     members = [GroupMember("\uff5e", ["t"]), GroupMember("\U00010000", ["t"])]
     assert ASSIGNORS["range"].assign(topics_of(t=1), members)["\U00010000"] == [("t", 0)]
 
@@ -62,7 +62,7 @@ def test_topics_of_one_size_are_cut_together() -> None:
     assert found == {"m0": [("t", 1), ("u", 1)], "m1": [("t", 0), ("u", 0)]}
 
 
-def test_a_new_member_takes_from_who_has_most_and_no_more_than_needed() -> None:
+def test_a_new_member_takes_from_the_largest_owners_and_no_more_than_needed() -> None:
     members = members_of("a", "b", "c")
     before = sticky.assign(topics_of(t=12), members)
     after = sticky.assign(topics_of(t=12), [*owning(members, before), GroupMember("d", ["t"])])
@@ -83,7 +83,9 @@ def test_loads_are_levelled_by_chains_of_members() -> None:
 
 
 @pytest.mark.parametrize(("generations", "keeper"), [((4, 5), "b"), ((5, 4), "a"), ((5, 5), None)])
-def test_who_says_to_own_the_same_is_believed_by_generation(generations: tuple[int, int], keeper: str | None) -> None:
+def test_of_two_owners_of_a_partition_the_later_generation_keeps_it(
+    generations: tuple[int, int], keeper: str | None
+) -> None:
     members = [
         GroupMember(name, ["t"], owned=(("t", 1),), generation=generation)
         for name, generation in zip("ab", generations, strict=True)
@@ -92,7 +94,7 @@ def test_who_says_to_own_the_same_is_believed_by_generation(generations: tuple[i
     assert found == ({} if keeper is None else {("t", 1): keeper})
 
 
-def test_what_is_not_there_or_not_wanted_any_more_is_not_kept() -> None:
+def test_a_missing_or_unwanted_partition_is_not_kept() -> None:
     members = [GroupMember("a", ["t"], owned=(("t", 0), ("t", 9), ("gone", 0), ("u", 0)), generation=1)]
     assert sticky.assign(topics_of(t=1, u=1), members) == {"a": [("t", 0)]}
 
@@ -139,5 +141,5 @@ def test_an_older_subscription_has_its_generation_in_the_user_data() -> None:
         for who, number in (("a", 4), ("b", 5))
     )
     found = ASSIGNORS["cooperative-sticky"].assign(topics_of(t=2), [early, late])
-    assert len(found["b"]) == 1  # it keeps one of the two that are its own; the other is a's, who owned it too
+    assert len(found["b"]) == 1  # it keeps one of the two that are its own; the other is a's, which owned it too
     assert len(found["a"]) == 1

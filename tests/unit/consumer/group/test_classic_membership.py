@@ -72,7 +72,7 @@ class Member:
     def let_in(
         self, generation: int = 1, *, leader: str = "other", members: Sequence[GroupMember] = (), error: int = 0
     ) -> list[Action]:
-        """The coordinator answers the JoinGroup."""
+        """The coordinator responds to the JoinGroup."""
         response = protocol.JoinGroupResponse
         answer = response(
             error_code=error,
@@ -89,12 +89,12 @@ class Member:
         return self.answer(self.last, answer)
 
     def sync(self, *partitions: Partition, error: int = 0) -> list[Action]:
-        """The coordinator answers the SyncGroup."""
+        """The coordinator responds to the SyncGroup."""
         data = b"" if error else assignment(partitions)
         return self.answer(self.last, protocol.SyncGroupResponse(error_code=error, assignment=data))
 
     def beat(self, error: int = 0) -> list[Action]:
-        """The next heartbeat is due, and answered."""
+        """The next heartbeat is due, and gets its response."""
         self.now = self.membership.wake_ms
         assert self.did(self.membership.tick(self.now)) == []
         assert isinstance(self.last, protocol.HeartbeatRequest)
@@ -104,7 +104,7 @@ class Member:
         return self.did(self.membership.released(self.now))
 
     def said(self, number: int = 0) -> GroupMember:
-        """What the last JoinGroup tells the leader, by its assignor of that number."""
+        """The leader's view of the last JoinGroup, by its assignor of that number."""
         assert isinstance(self.last, protocol.JoinGroupRequest)
         return member_of("me", None, self.last.protocols[number].metadata)
 
@@ -199,7 +199,7 @@ def test_a_cooperative_member_gives_up_only_what_goes_and_joins_again() -> None:
 
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_a_sticky_member_names_the_generation_of_what_it_had(rounds: int) -> None:
-    """Of two members that name one partition, the assignor believes the later generation: -1 is never believed."""
+    """If two members name one partition, the assignor believes the later generation: -1 is never believed."""
     member = joined(0, 1, assignors=["sticky"])
     for generation in range(2, rounds + 1):
         member.beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -307,7 +307,7 @@ def test_a_coordinator_that_moved_is_left() -> None:
     assert member.membership.owned == (("t", 0),)
 
 
-def test_heartbeats_without_an_answer_for_a_session_leave_the_coordinator_once_a_session() -> None:
+def test_heartbeats_without_a_response_for_a_session_leave_the_coordinator_once_a_session() -> None:
     member = joined(0)
     left: list[float] = []
     while member.now < 2.5 * SESSION_MS:
@@ -320,7 +320,7 @@ def test_heartbeats_without_an_answer_for_a_session_leave_the_coordinator_once_a
     assert member.membership.owned == (("t", 0),)
 
 
-def test_a_subscription_that_nobody_can_read_ends_the_leader() -> None:
+def test_an_undecodable_subscription_ends_the_leader() -> None:
     member = Member()
     member.subscribe("t")
     response = protocol.JoinGroupResponse

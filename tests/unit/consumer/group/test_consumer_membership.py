@@ -183,7 +183,7 @@ def pauses(member: Member, count: int) -> list[float]:
 
 
 def test_a_member_without_partitions_sends_heartbeats_at_growing_intervals() -> None:
-    """None of the regular heartbeats comes later because of them."""
+    """No regular heartbeat comes later because of them."""
     member = Member()
     member.subscribe("t")
     member.respond()

@@ -1,4 +1,4 @@
-"""`consumer.group.subscription`: what members of a classic group tell each other, in bytes."""
+"""`consumer.group.subscription`: subscriptions and assignments of a classic group, in bytes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_an_empty_rack_is_none() -> None:
         (subscription(WHOLE)[:-5], "rack_id|ends|bytes"),
     ],
 )
-def test_what_is_no_subscription(data: bytes, match: str) -> None:
+def test_bytes_that_are_no_subscription(data: bytes, match: str) -> None:
     with pytest.raises(ProtocolError, match=match):
         member_of("m", None, data)
 
@@ -53,7 +53,7 @@ def test_what_is_no_subscription(data: bytes, match: str) -> None:
 def test_an_assignment_comes_back() -> None:
     data = assignment([("t", 3), ("s", 0), ("t", 1)], b"x")
     assert assigned(data) == [("s", 0), ("t", 1), ("t", 3)]
-    assert assigned(b"") == []  # as a member gets that nobody gave anything
+    assert assigned(b"") == []  # as a member gets that the leader left out
     with pytest.raises(ProtocolError, match="-2"):
         assigned(b"\xff\xfe" + data[2:])
 

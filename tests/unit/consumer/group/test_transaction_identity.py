@@ -33,7 +33,7 @@ class Member:
         self.generation += 1
 
     def refuses(self, *named: TopicPartition) -> list[tuple[str, int]]:
-        """What forbids a transaction that names these partitions."""
+        """The reasons that forbid a transaction that names these partitions."""
         return self.identity.tell().went(named)
 
 

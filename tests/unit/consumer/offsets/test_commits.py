@@ -1,4 +1,4 @@
-"""`consumer.offsets.commits`: what is processed is committed, never more; by itself, by hand, at the end."""
+"""`consumer.offsets.commits`: processed records are committed, never more; by itself, by hand, at the end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_batch_is_processed_when_the_next_is_asked_for() -> None:
                 assert committed(world) in ({0: expected}, {} if expected == 0 else None)
 
 
-def test_what_is_processed_is_committed_at_the_end() -> None:
+def test_processed_records_are_committed_at_the_end() -> None:
     with World() as world:
         rows = fill(world, "t", partitions=3)
         consuming = group(world, 3)
@@ -182,8 +182,8 @@ def test_a_truncated_log_takes_the_commit_back() -> None:
             assert committed(world) == {0: 10}
 
 
-def test_a_log_that_was_cut_while_nobody_read() -> None:
-    """What is committed says which leader wrote the last record (KIP-320)."""
+def test_a_log_that_was_cut_while_no_consumer_read() -> None:
+    """The commit names the leader epoch of the last record (KIP-320)."""
     with World(brokers=2) as world:
         rows = fill(world, "t", batches=20, records=1, replicas=2)
         consuming = group(world)
@@ -261,7 +261,7 @@ def test_closing_ends_in_time_though_nothing_can_be_committed(silent: bool, capl
     assert "t-0" in caplog.text
 
 
-def test_a_commit_that_fails_again_and_again_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_commit_that_fails_again_and_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     def refuse(call: Call) -> Any:
         answer = world._on_OffsetCommit(call)
         for part in (part for topic in answer.topics for part in topic.partitions):

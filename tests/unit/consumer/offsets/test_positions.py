@@ -15,7 +15,7 @@ from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, log_of, timed, write
 
 pytestmark = pytest.mark.usefixtures("shape")
-# Of tests that count partitions, or what is said of them.
+# Of tests that count partitions, or log lines about them.
 few_partitions = pytest.mark.shapes("as_written", "single_records")
 # Of tests that count batches of several records.
 by_batches = pytest.mark.shapes("as_written", "many_partitions")
@@ -42,8 +42,8 @@ def test_seek_at_any_moment(delay_ms: int, strategy: dict[str, Any]) -> None:
 
 
 @pytest.mark.thousand
-def test_seek_of_one_does_not_spoil_the_next_ones_answer() -> None:
-    """Only the first partition of an answer is sure to give a whole batch: if that is of no use, others have none."""
+def test_seek_of_one_does_not_spoil_the_next_ones_response() -> None:
+    """Only the first partition of a response is sure to give a whole batch: if that is of no use, others have none."""
     with World() as world:
         rows = fill(world, "t", partitions=2, batches=3, records=1, size=1000)
         parts = [True] * 3
@@ -118,7 +118,7 @@ def test_positions_are_those_of_the_reader() -> None:
 
 @pytest.mark.shapes("as_written")
 def test_a_batch_that_was_handed_out_record_by_record_does_not_hold_the_position() -> None:
-    """Behind its last record there may be markers, which come later and bring no batch."""
+    """Markers may follow its last record, which come later and bring no batch."""
     with World() as world:
         fill(world, "t", batches=1, records=3)
         with Consuming(world, topics="t") as consuming:
@@ -167,7 +167,7 @@ def test_lag_costs_no_request() -> None:
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
 @by_batches
 def test_lag_is_known_as_soon_as_records_are(level: str) -> None:
-    """Records come to hand before the engine has looked at their answer: no reader may believe that he has them all."""
+    """Records are in hand before the engine has looked at their response: the lag must not be 0 too early."""
     with World() as world:
         fill(world, "t", batches=2, records=3)
         with Consuming(world, topics="t", isolation_level=level, fetch_max_bytes=1) as consuming:

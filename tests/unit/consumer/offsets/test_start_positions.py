@@ -18,7 +18,7 @@ from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming, fill, log_of, timed, write
 
 pytestmark = pytest.mark.usefixtures("shape")
-# Of tests that count partitions, or what is said of them.
+# Of tests that count partitions, or log lines about them.
 few_partitions = pytest.mark.shapes("as_written", "single_records")
 
 WHERE = TopicPartition("t", 0)
@@ -92,8 +92,8 @@ def test_partitions_that_are_added_are_read_from_their_beginning() -> None:
 
 @few_partitions
 @pytest.mark.parametrize("chosen", [{"topics": "t"}, {"assign": [("t", 0)]}], ids=str)
-def test_a_start_of_what_is_not_read_begins_nothing(chosen: dict[str, Any]) -> None:
-    """Whoever asks an `AsyncConsumer` again after that error gets it again, and nothing is left of the first time."""
+def test_a_start_of_an_unread_partition_begins_nothing(chosen: dict[str, Any]) -> None:
+    """A second call of an `AsyncConsumer` after that error raises it again, and nothing is left of the first time."""
     with World() as world:
         fill(world, "t")
         config = ConsumerConfig.build({"bootstrap_servers": world.bootstrap})

@@ -255,7 +255,7 @@ def test_anything_bytes_like_is_taken(make_store: Any, kind: Any) -> None:
         ({"key": [b"k"]}, "the key must be bytes-like or None, not list"),
     ],
 )
-def test_what_is_not_bytes_is_refused(make_store: Any, arguments: dict[str, Any], because: str) -> None:
+def test_values_that_are_not_bytes_are_refused(make_store: Any, arguments: dict[str, Any], because: str) -> None:
     store = make_store()
     with pytest.raises(ConfigError, match=because):
         store.append(**arguments)
@@ -462,7 +462,7 @@ def test_compression_gives_back_what_it_saves(make_store: Any) -> None:
     assert store.used == 0
 
 
-def test_who_waits_for_room_is_woken_when_there_is_some(make_store: Any) -> None:
+def test_a_thread_that_waits_for_room_is_woken_when_there_is_some(make_store: Any) -> None:
     store = make_store(1, buffer_memory=1_000)
     while store.accumulator.append("t", b"v" * 100, None, None, None, None) is not None:
         pass

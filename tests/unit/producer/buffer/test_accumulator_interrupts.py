@@ -1,8 +1,8 @@
 """`_accumulator`: whatever Python code runs in between, and whatever it raises, nothing that was accepted is lost.
 
-Python code of others runs where a buffer is given back, where a record is compressed by a Python codec, where whoever
-waits for room is told, in delivery callbacks and partitioners, in collections of garbage, and as a signal handler in
-all of these. Each may send, and raise.
+Python code of others runs where a buffer is given back, where a record is compressed by a Python codec, where a thread
+that waits for room is woken, in delivery callbacks and partitioners, in collections of garbage, and as a signal handler
+in all of these. Each may send, and raise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.support.pass_clock import PassClock
 from tests.support.released_bytes import releasing
 
 PATIENCE_S = 60.0
-# Of the engine, until who sends rows gives up, as it would after `max_block_ms`.
+# Of the engine, until the sender of rows gives up, as it would after `max_block_ms`.
 TURNS = 20
 
 
@@ -72,7 +72,7 @@ class World:
                 turns = 0
                 while not self.store.accumulator.append_rows(plan, parts):
                     if turns == TURNS:
-                        assert self._sending > 1, "no room, and nobody has it"
+                        assert self._sending > 1, "no room, and no call has it"
                         raise RuntimeError("the room is that of the call which this one runs in")
                     turns += 1
                     self.deliver()
@@ -119,7 +119,7 @@ class World:
                     numbers.setdefault(partition, []).append(int(row))
             assert all(rows_there == sorted(set(rows_there)) for rows_there in numbers.values()), "out of order"
             assert sum(map(len, numbers.values())) == len(accepted) <= rows
-        assert len(found) == expected, "something is there that nobody was told of"
+        assert len(found) == expected, "a value is there without a delivery"
         assert self.store.used == 0
         self.records.clear()
         self.tables.clear()
@@ -128,7 +128,7 @@ class World:
             log.clear()
         if not is_logged:
             gc.collect()
-            assert pool_bytes()[0] <= self.before, "memory that nobody holds is not given back"
+            assert pool_bytes()[0] <= self.before, "memory without a reference is not given back"
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def leave() -> None:
 
 @pytest.mark.parametrize("hook", [interrupt, fail, leave])
 @pytest.mark.parametrize("rows", [200, 2_000])
-def test_an_interrupt_where_others_are_told_of_room_loses_nothing(
+def test_an_interrupt_where_others_are_woken_for_room_loses_nothing(
     make_world: Callable[..., World], hook: Callable[[], None], rows: int
 ) -> None:
     """The first record is in a batch that the rows go on with; each full batch gives back what compression saved."""
@@ -182,7 +182,7 @@ def test_an_interrupt_where_others_are_told_of_room_loses_nothing(
         assert hook is not fail
     else:
         assert hook is fail
-    assert told[:2] == ["first", "other"], "one that raises keeps others from being told"
+    assert told[:2] == ["first", "other"], "one that raises keeps others from being woken"
     world.send()
     world.check()
 
@@ -233,7 +233,7 @@ def test_a_callback_that_raises_as_rows_fail_keeps_none_from_its_outcome(
 
 
 @pytest.mark.parametrize("hook", [fail, leave])
-def test_a_callback_that_raises_on_the_engine_stops_nobody(
+def test_a_callback_that_raises_on_the_engine_stops_no_other(
     make_world: Callable[..., World], hook: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     world = make_world()
@@ -415,7 +415,7 @@ def test_whatever_runs_in_between(make_world: Callable[..., World], seed: int, m
 
 
 def test_real_signals_at_any_time(make_world: Callable[..., World]) -> None:
-    """An engine's thread goes on delivering while a timer interrupts who sends, again and again."""
+    """An engine's thread goes on delivering while a timer interrupts the sending thread, again and again."""
     world = make_world(compression="lz4", buffer_memory=20_000)
     budget = world.store.accumulator.budget
     seed = seeds.of_test()
@@ -461,7 +461,7 @@ def test_real_signals_at_any_time(make_world: Callable[..., World]) -> None:
         return False
 
     interrupts = rounds = 0
-    others, gc.callbacks[:] = list(gc.callbacks), []  # Python drops what is raised in these, with a warning
+    others, gc.callbacks[:] = list(gc.callbacks), []  # Python drops exceptions in these, with a warning
     told = sys.unraisablehook
     sys.unraisablehook = lambda it: None if it.exc_type is KeyboardInterrupt else told(it)  # and in weakrefs' callbacks
     before = signal.signal(signal.SIGVTALRM, interrupt_if_armed)

@@ -194,7 +194,7 @@ def test_partitions_get_their_weights(make_store: Any, how: str, seed: int) -> N
     assert not batches[4]
 
 
-def test_seeds_tell_producers_apart_and_topics_too(make_store: Any) -> None:
+def test_seeds_distinguish_producers_and_topics(make_store: Any) -> None:
     orders = []
     for chance in range(2):
         store = make_store(10, rng_state=chance)
@@ -334,7 +334,7 @@ def test_records_larger_than_a_batch_are_spread_one_by_one(make_store: Any, how:
 
 @pytest.mark.parametrize("partitioner", ["murmur2_random", "random", "round_robin"])
 def test_weights_may_change_while_threads_place_records(make_store: Any, partitioner: str, seed: int) -> None:
-    """Records and tables, with and without keys, from four threads; a fifth delivers, and tells of leaders."""
+    """Records and tables, with and without keys, from four threads; a fifth delivers, and sets leaders."""
     store = make_store(5, partitioner=partitioner, rng_state=seed, buffer_memory=1 << 24)
     chance = random.Random(seed)
     problems: list[BaseException] = []
@@ -456,7 +456,7 @@ class Index:
         return 2
 
 
-def test_a_function_may_answer_any_whole_number(make_store: Any) -> None:
+def test_a_function_may_return_any_whole_number(make_store: Any) -> None:
     store = make_store(3, partitioner=lambda *_: Index())
     assert send(store, [None], how="send") == [2]
 
@@ -465,7 +465,7 @@ NONSENSE = [-1, 3, 2**40, None, "1", 1.0, True, [0]]
 
 
 @pytest.mark.parametrize("answer", NONSENSE, ids=repr)
-def test_an_answer_that_is_no_partition_loses_nothing(make_store: Any, answer: Any) -> None:
+def test_a_result_that_is_no_partition_loses_nothing(make_store: Any, answer: Any) -> None:
     def choose(topic: str, key: bytes | None, partitions: int, available: tuple[int, ...]) -> Any:
         return answer if key == b"bad" else 0
 

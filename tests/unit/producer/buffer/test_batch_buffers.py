@@ -22,7 +22,7 @@ PATIENCE_S = 30.0
 
 
 class Slow:
-    """A store whose batches go into a connection that nobody reads from until `read`."""
+    """A store whose batches go into a connection that no peer reads from until `read`."""
 
     def __init__(self, compression: str) -> None:
         self.store = Store(
@@ -47,7 +47,7 @@ class Slow:
         return sealed(self.store)
 
     def submit(self, batch: ProducerBatch) -> bytes:
-        """Send it, as the sender does, behind what nobody reads yet; what the peer is to receive."""
+        """Send it, as the sender does, behind unread bytes; returns the bytes that the peer is to receive."""
         expected = bytes(batch.payload())
         self.native.submit(self.number, 1, 1, [bytes(SIZE)], True)
         self.native.submit(self.number, 2, 2, [b"head", batch.payload()], True)
@@ -79,12 +79,12 @@ def fail(slow: Slow, batch: ProducerBatch) -> None:
 
 
 def acknowledge(slow: Slow, batch: ProducerBatch) -> None:
-    """By the answer to another attempt, on another connection."""
+    """Acknowledge the batch by the response to another attempt, on another connection."""
     del slow
     batch.succeed(0, -1)
 
 
-def number_anew(slow: Slow, batch: ProducerBatch) -> None:
+def renumber(slow: Slow, batch: ProducerBatch) -> None:
     batch.producer, batch.sequence = (8, 0), 77
     slow.store.accumulator.prepare([batch])
 
@@ -96,7 +96,7 @@ def cut(slow: Slow, batch: ProducerBatch) -> None:
     slow.store.accumulator.prepare(parts)
 
 
-@pytest.mark.parametrize("fate", [fail, acknowledge, number_anew, cut])
+@pytest.mark.parametrize("fate", [fail, acknowledge, renumber, cut])
 def test_what_a_socket_has_not_sent_yet_stays_as_it_was(
     slow: Slow, fate: Callable[[Slow, ProducerBatch], None]
 ) -> None:

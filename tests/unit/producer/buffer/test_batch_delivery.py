@@ -90,7 +90,7 @@ def test_a_full_buffer_carries_what_was_sent(flavour: Any) -> None:
 
 @pytest.mark.parametrize("flavour", [Producer, AsyncProducer])
 def test_an_interrupt_carries_what_was_sent(flavour: Any) -> None:
-    """It comes behind the second pass: the rows of the first are on their way."""
+    """The interrupt comes behind the second pass: the rows of the first are on their way."""
     clock = PassClock()
     store = Store(1, batch_size=300, clock=clock)
     passes = itertools.count()
@@ -215,7 +215,7 @@ def test_one_record_awaited_says_what_became_of_it(store: Store) -> None:
     asyncio.run(scenario())
 
 
-def test_who_is_cancelled_stops_waiting_and_the_record_goes_on(store: Store) -> None:
+def test_a_cancelled_task_stops_waiting_and_the_record_goes_on(store: Store) -> None:
     async def scenario() -> None:
         producer = parts_of(AsyncProducer, store)
         delivery = await producer.send("t", b"v", partition=0)

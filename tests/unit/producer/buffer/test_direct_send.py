@@ -47,7 +47,7 @@ def leased(producer: Any) -> int:
 
 
 async def _settled() -> None:
-    """What the engine was told before is done."""
+    """Earlier calls to the engine are done."""
 
 
 def values(kafka: ServedKafka, partition: int = 0) -> list[bytes | None]:
@@ -147,7 +147,7 @@ def _held(gate: threading.Event) -> Any:
 
 
 @pytest.mark.parametrize("trouble", ["refused", "lost", "broken", "too large"])
-def test_what_is_no_good_news_is_the_engines_to_mend(kafka: ServedKafka, trouble: str) -> None:
+def test_the_engine_mends_every_failed_request(kafka: ServedKafka, trouble: str) -> None:
     left = [None]
 
     def once(call: Call) -> Any:
@@ -179,7 +179,7 @@ def test_what_is_no_good_news_is_the_engines_to_mend(kafka: ServedKafka, trouble
         assert told["records_failed"] == (trouble == "too large")
 
 
-def test_a_request_that_is_not_answered_runs_out_of_time(kafka: ServedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_without_a_response_runs_out_of_time(kafka: ServedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(net_direct_send, "WATCH_S", 0.02)
     options: dict[str, Any] = {"request_timeout_ms": 100, "delivery_timeout_ms": 200, "retry_backoff_ms": 1}
     with kafwire.Producer(kafka.bootstrap, linger_ms=0, **options) as producer:
@@ -193,7 +193,7 @@ def test_a_request_that_is_not_answered_runs_out_of_time(kafka: ServedKafka, mon
         kafka.break_off()
 
 
-def test_a_partition_that_nobody_sends_to_is_given_back(kafka: ServedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unused_partition_is_given_back(kafka: ServedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(net_direct_send, "WATCH_S", 0.005)
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
         leased(producer)
@@ -211,7 +211,7 @@ def test_a_partition_that_nobody_sends_to_is_given_back(kafka: ServedKafka, monk
         assert ways._watch is not None
 
 
-def test_one_that_waits_no_longer_hears_nothing_and_the_record_goes_on(kafka: ServedKafka) -> None:
+def test_a_wait_that_timed_out_gets_nothing_and_the_record_goes_on(kafka: ServedKafka) -> None:
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
         count = leased(producer)
         gate = threading.Event()
@@ -225,13 +225,13 @@ def test_one_that_waits_no_longer_hears_nothing_and_the_record_goes_on(kafka: Se
         delivery.add_done_callback(called.append)
         gate.set()
         assert delivery.result(SOON_S).offset == count
-        until(lambda: called == [delivery], "it is told")
+        until(lambda: called == [delivery], "its callback runs")
         assert producer.send("t", b"next", partition=0).result(SOON_S).offset == count + 1
 
 
 @contextlib.contextmanager
 def signalled_while_waiting(work: Any) -> Iterator[None]:
-    """Have `work` called once, by a signal's handler that runs on top of what this thread waits for in the block."""
+    """Call `work` once, in a signal's handler that interrupts the wait of this thread in the block."""
     left = [work]
     came = [0]
 
@@ -251,7 +251,7 @@ def signalled_while_waiting(work: Any) -> Iterator[None]:
 
 
 def test_a_signal_handler_may_wait_for_what_its_thread_waits_for(kafka: ServedKafka) -> None:
-    """The answer comes once: who waited first is called off, and the engine tells both."""
+    """The response comes once: the first wait is called off, and the engine resolves both."""
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
         count = leased(producer)
         gate = threading.Event()
@@ -271,7 +271,7 @@ def test_a_signal_handler_may_wait_for_what_its_thread_waits_for(kafka: ServedKa
         assert producer.send("t", b"next", partition=0).result(SOON_S).offset == count + 1
 
 
-def test_a_purge_ends_a_wait_for_what_is_in_flight(kafka: ServedKafka) -> None:
+def test_a_purge_ends_a_wait_for_a_record_in_flight(kafka: ServedKafka) -> None:
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
         leased(producer)
         gate = threading.Event()
@@ -284,12 +284,12 @@ def test_a_purge_ends_a_wait_for_what_is_in_flight(kafka: ServedKafka) -> None:
             pytest.raises(KafkaError, match="purged before they were acknowledged"),
         ):
             delivery.result(SOON_S)
-        assert time.monotonic() - began < SOON_S / 2, "the answer is not waited for"
+        assert time.monotonic() - began < SOON_S / 2, "the response is not waited for"
         assert purged == [1]
         gate.set()
 
 
-def test_a_purge_takes_it_back_and_gives_up_what_is_in_flight(kafka: ServedKafka) -> None:
+def test_a_purge_takes_it_back_and_gives_up_records_in_flight(kafka: ServedKafka) -> None:
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
         count = leased(producer)
         gate = threading.Event()

@@ -48,7 +48,7 @@ class Work:
         return places
 
     def take_only(self, partition: int) -> None:
-        """Have records stick to a partition, until weights change."""
+        """Let records stick to a partition until weights change."""
         self.sender.accumulator.set_weights("t", PartitionWeights([partition], [1]))
 
     def refresh(self) -> None:
@@ -309,7 +309,7 @@ def test_a_broker_that_throttles_gets_nothing_after_a_while() -> None:
         work.flush()
 
 
-def test_a_slow_broker_stays_so_while_nobody_sends() -> None:
+def test_a_slow_broker_stays_so_while_no_record_is_sent() -> None:
     with World(brokers=3) as world:
         world.create_topic("t", partitions=3)
         world.on("Produce", lambda call: NEVER if call.node == 3 else None)
@@ -361,7 +361,7 @@ def test_topics_with_keys_alone_are_not_weighed() -> None:
 
 
 @pytest.mark.parametrize("partitioner", ["round_robin", lambda _topic, _key, _partitions, available: available[0]])
-def test_turns_and_functions_know_who_has_a_leader(partitioner: Any) -> None:
+def test_turns_and_functions_know_the_partitions_with_a_leader(partitioner: Any) -> None:
     with World() as world:
         world.create_topic("t", partitions=4).partitions[0].leader = -1
         work = Work(world, partitioner=partitioner)

@@ -85,7 +85,7 @@ def test_partitions_without_a_leader_have_no_share_while_others_have_one() -> No
     assert chances(balance.lead("t", [-1, -1])) == {0: Fraction(1, 2), 1: Fraction(1, 2)}
 
 
-def test_weights_are_told_when_they_change() -> None:
+def test_weights_are_returned_when_they_change() -> None:
     balance = Balance(timeout_ms=0)
     balance.lead("t", [1, 1, -1])
     assert balance.weights("t", {}) is None

@@ -34,7 +34,7 @@ def test_an_unknown_hash_is_refused() -> None:
 
 
 def test_the_check_values_of_the_hashes() -> None:
-    """From the catalogue of CRCs, and from the list of FNV's authors."""
+    """The values are from the catalogue of CRCs, and from the list of FNV's authors."""
     assert hash_key("crc32", b"123456789") == 0xCBF43926
     for key, unsigned in ((b"", 0x811C9DC5), (b"a", 0xE40C292C), (b"b", 0xE70C2DE5), (b"foobar", 0xBF9CF968)):
         assert hash_key("fnv1a", key) == 2**32 - unsigned

@@ -22,7 +22,7 @@ def store(request: pytest.FixtureRequest) -> Store:
 
 
 def records_of(store: Store, batch: ProducerBatch) -> list[Record]:
-    """What would be sent of a part."""
+    """The records that would be sent of a part."""
     batch.producer, batch.sequence = (7, 1), 9
     store.accumulator.prepare([batch])
     (decoded,) = decode_batches(bytes(batch.payload()))

@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 
 
 class Sender:
-    """A thread that goes on when it is told to, and stops behind each pass and each thing sent."""
+    """A thread that goes on when the test lets it, and stops behind each pass and each thing sent."""
 
     def __init__(self, store: Store, name: int) -> None:
         self.store = store
@@ -80,21 +80,21 @@ class Sender:
         assert self.in_pass
 
     def wait(self) -> None:
-        """Of this thread: stop here until the next step."""
+        """Stop this thread until the next step."""
         self.in_pass = True
         self._stopped.release()
         assert self._go.acquire(timeout=PATIENCE_S)
         self.in_pass = False
 
     def step(self) -> None:
-        """On to the next stop."""
+        """Let the thread run to the next stop."""
         self._go.release()
         assert self._stopped.acquire(timeout=PATIENCE_S)
         if self.problem is not None:
             raise self.problem
 
     def end(self) -> None:
-        """To the end of what was begun."""
+        """Step to the end of the current pass."""
         while self.in_pass:
             self.step()
 
@@ -177,7 +177,7 @@ def test_rows_go_behind_what_was_sent_to_the_partition_that_they_move_on_to(two:
         world.check()
 
 
-def test_the_engine_is_not_given_what_is_being_filled_nor_what_is_behind_it(two: Interleaving) -> None:
+def test_the_engine_gets_neither_a_batch_being_filled_nor_those_behind_it(two: Interleaving) -> None:
     first, second = two.senders
     queue = two.store.accumulator.topics["t"].queues[0]
     for _ in range(30):
@@ -196,8 +196,8 @@ def test_the_engine_is_not_given_what_is_being_filled_nor_what_is_behind_it(two:
     two.check()
 
 
-def test_a_batch_that_was_asked_for_while_it_was_filled_is_told_of_when_it_comes_back(two: Interleaving) -> None:
-    """The engine need not look again: what it can send then is among what it is told of."""
+def test_a_batch_requested_while_it_was_filled_is_reported_when_it_comes_back(two: Interleaving) -> None:
+    """The engine need not look again: the report names the batches that it can send then."""
     first, _ = two.senders
     accumulator = two.store.accumulator
     first.send()

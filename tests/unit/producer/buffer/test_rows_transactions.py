@@ -59,7 +59,7 @@ def test_a_table_of_the_transaction_generation_before_is_not_begun(store: Store)
     assert store.used == 0
 
 
-def test_whoever_adds_rows_is_counted_meanwhile(store: Store, clock: PassClock) -> None:
+def test_a_thread_that_adds_rows_is_counted_meanwhile(store: Store, clock: PassClock) -> None:
     """The end of a transaction waits for them."""
     seen: list[int] = []
     with clock.behind_passes(store.accumulator, lambda: seen.append(store.accumulator.passes)):
@@ -68,7 +68,7 @@ def test_whoever_adds_rows_is_counted_meanwhile(store: Store, clock: PassClock) 
     assert store.accumulator.passes == 0
 
 
-def test_who_fails_to_add_rows_is_no_longer_counted_and_the_end_is_told(store: Store) -> None:
+def test_a_thread_that_fails_to_add_rows_is_no_longer_counted_and_the_end_is_notified(store: Store) -> None:
     def refuse() -> Exception:
         return KafkaError("no transaction was begun")
 
@@ -81,7 +81,7 @@ def test_who_fails_to_add_rows_is_no_longer_counted_and_the_end_is_told(store: S
 
 
 def test_the_gate_closes_between_two_passes(store: Store, clock: PassClock) -> None:
-    """What was added by then is in the transaction; the rest is refused."""
+    """Rows that were added by then are in the transaction; the rest is refused."""
 
     def close_gate() -> None:
         store.accumulator.send_gate = lambda: KafkaError("the transaction is being committed")

@@ -17,7 +17,7 @@ from tests.support.simulated_producer import Work, log_of, numbers, started, val
 
 
 def store_and_drop(world: World) -> Any:
-    """A handler that stores what comes, and whose answers are lost."""
+    """A handler that stores the records, and whose responses are lost."""
 
     def handler(call: Call) -> Any:
         world._on_Produce(call)
@@ -26,8 +26,8 @@ def store_and_drop(world: World) -> Any:
     return handler
 
 
-def send_unanswered(world: World, work: Work, count: int, *, partition: int = 0) -> list[Any]:
-    """So many batches of their own, stored without an answer."""
+def send_without_response(world: World, work: Work, count: int, *, partition: int = 0) -> list[Any]:
+    """Send `count` records, each in a batch of its own, which is stored without a response."""
     world.on("Produce", store_and_drop(world))
     deliveries = [work.send("t", value, partition=partition) for value in values(count, size=60)]
     world.pass_time(0.1)
@@ -50,7 +50,7 @@ def test_a_broker_that_restarts_has_forgotten_what_it_stored_and_nothing_is_stor
     """One batch after a clean stop, up to five after a crash, none of a producer that has expired."""
     with World() as world:
         work = started(world)
-        deliveries = send_unanswered(world, work, 3)
+        deliveries = send_without_response(world, work, 3)
         restart(world, 1, kept=kept)
         after = work.send("t", b"after")
         work.flush()
@@ -61,7 +61,7 @@ def test_a_broker_that_restarts_has_forgotten_what_it_stored_and_nothing_is_stor
 
 
 def test_what_was_not_stored_goes_again() -> None:
-    """Of five in flight two were stored; the broker remembers the last of them."""
+    """Two of five batches in flight were stored; the broker remembers the last of them."""
     with World() as world:
         work = started(world)
         stored = 0
@@ -125,17 +125,17 @@ def test_where_it_lies_in_a_topic_with_append_times() -> None:
 
 
 def with_append_time(batch: bytes, time_ms: int) -> bytes:
-    """As a broker rewrites a batch for `message.timestamp.type=LogAppendTime`."""
+    """Rewrite a batch as a broker does for `message.timestamp.type=LogAppendTime`."""
     attributes = int.from_bytes(batch[21:23], "big") | 0x08
     covered = attributes.to_bytes(2, "big") + batch[23:35] + time_ms.to_bytes(8, "big") + batch[43:]
     return batch[:17] + crc32c_of(covered).to_bytes(4, "big") + covered
 
 
-def test_without_permission_to_read_what_is_out_of_order_is_in_doubt_and_not_sent_again() -> None:
+def test_without_permission_to_read_a_batch_out_of_order_is_in_doubt_and_not_sent_again() -> None:
     with World() as world:
         work = started(world)
         world.unreadable.add("t")
-        deliveries = send_unanswered(world, work, 3)
+        deliveries = send_without_response(world, work, 3)
         restart(world, 1, kept=1)
         after = work.send("t", b"after")
         work.flush()
@@ -154,7 +154,7 @@ def test_what_cannot_be_read_any_more(how: str, kept: int) -> None:
     """A broker that remembers a later number says that it was stored, if not where; else it is in doubt."""
     with World() as world:
         work = started(world)
-        deliveries = send_unanswered(world, work, 2)
+        deliveries = send_without_response(world, work, 2)
         log_of(world).append_values([b"other"])
         if how == "retention":
             log_of(world).delete_before(3)
@@ -172,12 +172,12 @@ def test_what_cannot_be_read_any_more(how: str, kept: int) -> None:
         assert len(numbers(world)) == 1 + 2 + (2 if kept else 0) + 1
 
 
-def test_a_search_waits_for_what_is_not_replicated_yet() -> None:
+def test_a_search_waits_for_unreplicated_records() -> None:
     with World() as world:
         work = started(world)
         log = log_of(world)
         log.replicated = 1
-        (delivery,) = send_unanswered(world, work, 1)
+        (delivery,) = send_without_response(world, work, 1)
         restart(world, 1, kept=0)
         world.pass_time(5)
         assert not delivery.done()
@@ -190,7 +190,7 @@ def test_a_search_waits_for_what_is_not_replicated_yet() -> None:
 def test_a_leader_that_is_not_found_leaves_it_in_doubt_when_time_runs_out() -> None:
     with World() as world:
         work = started(world, delivery_timeout_ms=5_000, request_timeout_ms=1_000)
-        (delivery,) = send_unanswered(world, work, 1)
+        (delivery,) = send_without_response(world, work, 1)
         world.on("DescribeProducers", lambda _: HANGUP)
         world.on("Fetch", lambda _: HANGUP)
         restart(world, 1, kept=0)
@@ -208,7 +208,7 @@ def test_a_leader_that_is_not_found_leaves_it_in_doubt_when_time_runs_out() -> N
 def test_a_follower_that_has_restarted_leads(kept: int) -> None:
     with World(brokers=2) as world:
         work = started(world)
-        deliveries = send_unanswered(world, work, 3)
+        deliveries = send_without_response(world, work, 3)
         leader = log_of(world).leader
         world.forget_producers(3 - leader, kept)
         world.move_leader("t", 0, 3 - leader)
@@ -229,7 +229,7 @@ def test_what_was_acknowledged_and_then_lost_is_not_taken_for_the_beginning_of_a
         world.lose_records("t", 0, 3 - log.leader, 2)
         world.run(work.cluster.refresh(["t"]))
         log.producers.clear()
-        (delivery,) = send_unanswered(world, work, 1)
+        (delivery,) = send_without_response(world, work, 1)
         for _ in range(5):
             log.append_values([b"other"])
         restart(world, log.leader, kept=0)
@@ -255,7 +255,7 @@ def test_one_request_asks_for_all_partitions_of_a_lost_connection() -> None:
         assert offsets(deliveries) == [1] * 8
         assert [log_of(world, partition).values() for partition in range(8)] == [[b"first", b"v"]] * 8
         assert len(world.made("DescribeProducers")) == 1
-        assert not world.made("Fetch"), "what a broker remembers need not be searched"
+        assert not world.made("Fetch"), "a batch that a broker remembers need not be searched"
 
 
 def test_a_broker_that_does_not_know_the_question_is_not_asked() -> None:
@@ -270,7 +270,7 @@ def test_a_broker_that_does_not_know_the_question_is_not_asked() -> None:
 
         world.on("ApiVersions", without)
         work = started(world)
-        deliveries = send_unanswered(world, work, 3)
+        deliveries = send_without_response(world, work, 3)
         restart(world, 1, kept=1)
         work.flush()
         assert log_of(world).values() == [b"first", *values(3, size=60)]
@@ -278,10 +278,10 @@ def test_a_broker_that_does_not_know_the_question_is_not_asked() -> None:
         assert not world.made("DescribeProducers")
 
 
-def test_errors_of_a_leader_that_moves_are_no_answer() -> None:
+def test_errors_of_a_leader_that_moves_decide_nothing() -> None:
     with World() as world:
         work = started(world)
-        deliveries = send_unanswered(world, work, 3)
+        deliveries = send_without_response(world, work, 3)
         answers = iter([ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 0])
 
         def moving(call: Call) -> Any:
@@ -299,11 +299,11 @@ def test_errors_of_a_leader_that_moves_are_no_answer() -> None:
         assert log_of(world).values() == [b"first", *values(3, size=60)]
 
 
-def test_a_leader_that_leaves_a_partition_out_of_its_answer_is_not_asked_without_pause() -> None:
+def test_a_leader_that_leaves_a_partition_out_of_its_response_is_not_asked_without_pause() -> None:
     with World() as world:
         work = started(world)
         world.on("DescribeProducers", lambda _: protocol.DescribeProducersResponse())
-        (delivery,) = send_unanswered(world, work, 1)
+        (delivery,) = send_without_response(world, work, 1)
         world.break_connections(1)
         world.pass_time(10)
         assert not delivery.done()

@@ -1,4 +1,4 @@
-"""Producers and brokers that forget, at random: nothing twice, nothing lost, and what is told of each record is so."""
+"""Producers and brokers that forget, at random: nothing twice, nothing lost, and the outcome of each record is true."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TROUBLE_MS = 60_000
 
 
 class Story:
-    """One seed: who forgets what, and when."""
+    """One seed: the brokers that forget producers, and when."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.may_read = self.chance.random() < 0.7
-        # Where nobody may read, a producer that was forgotten altogether cannot be told from a new one.
+        # Without permission to read, a producer that was forgotten altogether looks like a new one.
         self.least_kept = self.chance.choice([0, 1]) if self.may_read else 1
         self.may_expire = self.chance.random() < 0.3
         self.brokers = self.chance.choice([1, 2, 3])
@@ -95,7 +95,7 @@ class Story:
 
     def judge(self, log: list[bytes | None], records: list[tuple[bytes, Any]]) -> None:
         assert len(log) == len(set(log)), "stored twice"
-        if self.least_kept:  # who has forgotten a producer takes its second batch before its first
+        if self.least_kept:  # a broker that has forgotten a producer takes its second batch before its first
             assert log == [value for value, _ in records if value in log], "out of order"
         for value, delivery in records:
             error = delivery.exception()
@@ -104,7 +104,7 @@ class Story:
                 assert delivery.result().offset in {-1, log.index(value)}
             else:
                 assert isinstance(error, KafkaError)
-                assert error.in_doubt or value not in log, "told not to be in the log, where it is"
+                assert error.in_doubt or value not in log, "reported as not in the log, where it is"
                 assert error.in_doubt == ("may or may not be in the log" in str(error))
             assert error is None or self.may_expire or not self.may_read, error
 

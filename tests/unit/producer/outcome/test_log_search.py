@@ -52,7 +52,7 @@ def test_what_was_sent_is_found_where_it_is() -> None:
     assert search.position == 13
 
 
-def test_what_is_not_there_is_not_found() -> None:
+def test_a_missing_batch_is_not_found() -> None:
     search = looked({"a": numbers(5), "b": numbers(6)}, batch(10, 5))
     assert search.found == {"a": FoundBatch(10)}
     assert not search.is_over
@@ -77,7 +77,7 @@ def test_batches_of_others_are_not_meant(other: tuple[int, int]) -> None:
         (5, 3, True),  # the first of it
         (6, 3, True),  # the last of it
         (6, 2, True),
-        (6, 4, False),  # longer than what is there
+        (6, 4, False),  # longer than the stored batch
         (4, 2, False),  # begins before
         (9, 1, False),
         (8, 1, True),
@@ -134,7 +134,7 @@ def test_old_messages_are_passed_over() -> None:
     assert search.position == 12
 
 
-def test_what_is_cut_off_waits_for_the_next_answer() -> None:
+def test_a_batch_that_is_cut_off_waits_for_the_next_response() -> None:
     whole = batch(10, 5) + batch(11, 6)
     for end in range(len(batch(10, 5)), len(whole)):
         search = LogSearch({"a": numbers(6)}, 10)

@@ -1,4 +1,4 @@
-"""`producer.response`: what answers to produce requests say, who leads too, and what cannot be read."""
+"""`producer.response`: the outcomes and leaders in responses to produce requests, and undecodable responses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_acks_0_ends_with_the_sending() -> None:
         assert (batch.producer_id, batch.base_sequence) == (-1, -1)
 
 
-def test_what_the_broker_says_of_single_records_is_told() -> None:
+def test_the_errors_of_single_records_are_reported() -> None:
     def complain(call: Call) -> Any:
         answer = errors(ErrorCode.INVALID_RECORD)(call)
         part = answer.responses[0].partition_responses[0]
@@ -50,7 +50,7 @@ def test_what_the_broker_says_of_single_records_is_told() -> None:
         assert "no such field (record 1: bad)" in str(delivery.exception())
 
 
-def test_an_answer_that_cannot_be_read_is_an_unknown_fate() -> None:
+def test_a_response_that_cannot_be_read_is_an_unknown_fate() -> None:
     def garble(call: Call) -> Any:
         world._on_Produce(call)
         return b"\0\xff\xff" if len(world.made("Produce")) == 1 else None
@@ -66,7 +66,7 @@ def test_an_answer_that_cannot_be_read_is_an_unknown_fate() -> None:
         assert world.connections[world.made("Produce")[0].connection].closed
 
 
-def test_an_answer_that_leaves_a_partition_out_is_an_unknown_fate() -> None:
+def test_a_response_that_leaves_a_partition_out_is_an_unknown_fate() -> None:
     with World() as world:
         world.create_topic("t")
         world.on("Produce", lambda _: protocol.ProduceResponse() if len(world.made("Produce")) == 1 else None)
@@ -77,7 +77,7 @@ def test_an_answer_that_leaves_a_partition_out_is_an_unknown_fate() -> None:
 
 
 def redirect(world: World, to: int, *, epoch: int, code: int = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> Any:
-    """A handler by which broker 1 says who leads instead."""
+    """A handler by which broker 1 names another leader."""
 
     def answer(call: Call) -> Any:
         if call.node != 1:

@@ -1,4 +1,4 @@
-"""`producer.retries`: what a broker refused or did not answer goes again, as a whole or in parts, or fails."""
+"""`producer.retries`: a batch that was refused or got no response goes again, whole or in parts, or fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Kind = protocol.ProduceResponse
 
 
 def test_a_retried_batch_keeps_its_number_and_is_not_stored_twice() -> None:
-    """The answer is lost after the broker has stored the batch."""
+    """The response is lost after the broker has stored the batch."""
 
     def store_and_hang_up(call: Call) -> Any:
         world._on_Produce(call)
@@ -144,7 +144,7 @@ def test_a_batch_that_is_too_large_goes_on_in_halves(compression: str, *, idempo
         assert work.sender.identity == (Identity(1000, 0) if idempotent else None)
 
 
-def test_what_is_in_flight_behind_a_batch_that_is_too_large_follows_its_halves() -> None:
+def test_batches_in_flight_behind_one_that_is_too_large_follow_its_halves() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", batch_size=300)
@@ -192,10 +192,10 @@ def test_rows_of_a_table_find_their_offsets_in_the_halves() -> None:
 
 
 @pytest.mark.parametrize("may_read", [True, False])
-def test_the_halves_of_what_is_stored_as_a_whole_are_not_stored_beside_it(*, may_read: bool) -> None:
-    """Stored, the answer lost, and then the topic's limit is lowered. Who may read finds them inside of the whole."""
+def test_the_halves_of_a_batch_stored_as_a_whole_are_not_stored_beside_it(*, may_read: bool) -> None:
+    """Stored, response lost, then the topic's limit is lowered. A producer that may read finds them in the whole."""
 
-    def lose_the_answer(call: Call) -> Any:
+    def lose_the_response(call: Call) -> Any:
         world._on_Produce(call)
         world.off("Produce")
         world.refuse = limited(4)
@@ -208,7 +208,7 @@ def test_the_halves_of_what_is_stored_as_a_whole_are_not_stored_beside_it(*, may
         work.flush()
         if not may_read:
             world.unreadable.add("t")
-        world.on("Produce", lose_the_answer)
+        world.on("Produce", lose_the_response)
         deliveries = [work.send("t", value) for value in values(8)]
         work.flush()
         after = work.send("t", b"after")

@@ -112,8 +112,8 @@ def test_a_used_number_that_was_given_up_moves_the_partition_to_the_next_epoch()
     assert world.failed == [0]
 
 
-def test_a_batch_whose_answer_was_lost_is_not_forgotten_by_the_broker_while_it_is_retried() -> None:
-    """Stored, answer lost; then refused again and again by a broker that takes what comes after it."""
+def test_a_batch_whose_response_was_lost_is_not_forgotten_by_the_broker_while_it_is_retried() -> None:
+    """Stored, response lost; then refused again and again by a broker that takes the batches after it."""
     world = World(batches(*[1] * 13))
     world.send()
     world.answer()
@@ -132,7 +132,7 @@ def test_a_batch_whose_answer_was_lost_is_not_forgotten_by_the_broker_while_it_i
 
 
 def test_the_parts_of_a_batch_that_is_too_large_share_its_numbers() -> None:
-    """So what is in flight behind it follows them, and no epoch is used up."""
+    """The batches in flight behind it then follow them, and no epoch is used up."""
     world = World(batches(1, 4, 2, 2))
     world.send()
     world.answer()
@@ -169,7 +169,7 @@ def test_parts_are_counted_where_the_broker_counts_batches() -> None:
 
 @pytest.mark.parametrize("may_read", [True, False])
 def test_parts_of_what_may_be_in_the_log_are_not_stored_beside_it(*, may_read: bool) -> None:
-    """Stored, the answer lost; then the topic's limit was lowered, and the broker looks at that first."""
+    """Stored, the response lost; then the topic's limit was lowered, and the broker looks at that first."""
     world = World(batches(1, 4, 1))
     world.may_read = may_read
     world.send()
@@ -185,7 +185,7 @@ def test_parts_of_what_may_be_in_the_log_are_not_stored_beside_it(*, may_read: b
 
 @pytest.mark.parametrize("may_read", [True, False])
 def test_parts_in_doubt_come_to_an_end_where_a_number_before_them_is_lost(*, may_read: bool) -> None:
-    """What is out of order under the old epoch stays so: there, nothing fills the gap any more."""
+    """A batch out of order under the old epoch stays so: there, nothing fills the gap any more."""
     world = World(batches(1, 2, 4, 1))
     world.may_read = may_read
     world.send()
@@ -211,7 +211,7 @@ def test_a_refused_record_is_taken_out_and_its_neighbours_go_on() -> None:
     assert world.identity == Identity(7, 1)
 
 
-def test_what_follows_a_refused_record_is_numbered_anew_before_it_is_sent() -> None:
+def test_batches_after_a_refused_record_are_renumbered_before_they_are_sent() -> None:
     """Its number is one that nothing leads up to any more: a broker would only call it out of order."""
     world = World(batches(1, 4, 2), limit=1)
     world.broker.invalid = {2}
@@ -244,7 +244,7 @@ def test_a_transactional_partition_does_not_move_by_itself() -> None:
     assert world.failed == [2]
 
 
-def answers_lost(*, stored: int, **options: bool) -> World:
+def responses_lost(*, stored: int, **options: bool) -> World:
     """The first batch was acknowledged; of five more so many are stored when the connection breaks."""
     world = World(batches(*[1] * 8), **options)
     world.send()
@@ -259,7 +259,7 @@ def answers_lost(*, stored: int, **options: bool) -> World:
 @pytest.mark.parametrize("kept", range(6))
 def test_what_a_restarted_broker_has_forgotten_is_found_in_the_log(kept: int, stored: int) -> None:
     """`kept`: one batch in its snapshot, up to five replayed, none of a producer that has expired."""
-    world = answers_lost(stored=stored)
+    world = responses_lost(stored=stored)
     world.broker.forget(kept)
     world.finish()
     assert world.broker.log == list(range(8))
@@ -269,15 +269,15 @@ def test_what_a_restarted_broker_has_forgotten_is_found_in_the_log(kept: int, st
 
 
 def test_a_broker_that_remembers_is_asked_and_the_log_is_not_searched() -> None:
-    world = answers_lost(stored=3)
+    world = responses_lost(stored=3)
     world.finish()
     assert world.broker.log == list(range(8))
     assert world.searches == 0
 
 
 def test_a_broker_that_has_lost_records_says_so_without_a_search() -> None:
-    """Its last sequence lies before what is in doubt: that is not there."""
-    world = answers_lost(stored=3)
+    """Its last sequence lies before the batches in doubt: they are not there."""
+    world = responses_lost(stored=3)
     for _ in range(3):
         world.broker.lose_last()
     assert world.broker.log == [0]
@@ -289,8 +289,8 @@ def test_a_broker_that_has_lost_records_says_so_without_a_search() -> None:
 
 @pytest.mark.parametrize("permitted", [True, False])
 def test_what_cannot_be_searched_for_is_in_doubt_and_not_sent_again(*, permitted: bool) -> None:
-    """The first is called out of order by a broker that has it; that its number was taken says so, if that is told."""
-    world = answers_lost(stored=3)
+    """A broker calls the first out of order although it has it; DescribeProducers, if permitted, shows its number."""
+    world = responses_lost(stored=3)
     world.broker.forget(1)
     world.may_read, world.is_readable = permitted, False
     world.finish()
@@ -300,7 +300,7 @@ def test_what_cannot_be_searched_for_is_in_doubt_and_not_sent_again(*, permitted
 
 
 def test_what_a_producer_that_was_forgotten_has_stored_is_not_sent_again_where_the_log_cannot_be_read() -> None:
-    world = answers_lost(stored=1)
+    world = responses_lost(stored=1)
     world.broker.forget(0)
     world.is_readable = False
     world.finish()
@@ -308,8 +308,8 @@ def test_what_a_producer_that_was_forgotten_has_stored_is_not_sent_again_where_t
     assert world.in_doubt == [1, 2, 3, 4, 5]
 
 
-def test_a_transaction_fails_only_by_what_is_not_in_the_log() -> None:
-    world = answers_lost(stored=2, may_move=False)
+def test_a_transaction_fails_only_by_batches_that_are_not_in_the_log() -> None:
+    world = responses_lost(stored=2, may_move=False)
     world.broker.forget(1)
     world.finish()
     assert world.broker.log == list(range(8))
@@ -318,7 +318,7 @@ def test_a_transaction_fails_only_by_what_is_not_in_the_log() -> None:
 
 def test_what_a_leader_said_counts_only_on_the_connection_on_which_it_said_so() -> None:
     """Between the question and the sending the broker restarts, and forgets the producer."""
-    world = answers_lost(stored=1)
+    world = responses_lost(stored=1)
     assert world.ask()
     world.restart(0, kept=0)
     world.finish()
@@ -341,7 +341,7 @@ def test_a_batch_that_is_refused_at_the_start_of_an_epoch_takes_a_new_id(code: i
     [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING],
 )
 def test_a_producer_whose_epoch_or_id_is_refused_takes_a_new_id(code: int, *, lost: bool) -> None:
-    """What may have been stored under the old one is not sent under the new one."""
+    """A batch that may have been stored under the old one is not sent under the new one."""
     world = World(batches(1, 1, 1))
     world.send()
     world.answer()
@@ -373,7 +373,7 @@ def test_a_producer_whose_epoch_or_id_is_refused_takes_a_new_id(code: int, *, lo
         (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, True),
     ],
 )
-def test_what_is_given_up_is_in_doubt_unless_every_attempt_was_refused(code: int, *, doubt: bool) -> None:
+def test_an_expired_batch_is_in_doubt_unless_every_attempt_was_refused(code: int, *, doubt: bool) -> None:
     world = World(batches(1, 1))
     for _ in range(3):
         world.send()
@@ -411,7 +411,7 @@ def test_under_a_new_identity_one_batch_goes_alone(*, other_id: bool) -> None:
 
 
 def test_an_epoch_is_wanted_once_nothing_of_the_one_before_is_open() -> None:
-    """What is in flight, or may be in the log, is settled under the identity that it was sent with."""
+    """A batch in flight, or perhaps in the log, is settled under the identity that it was sent with."""
     world = World(batches(*[1] * 5))
     world.send()
     world.answer()
@@ -432,7 +432,7 @@ def test_an_epoch_is_wanted_once_nothing_of_the_one_before_is_open() -> None:
     assert world.broker.log == [0, 2, 3, 4]
 
 
-def test_a_log_made_anew_gets_one_batch_first() -> None:
+def test_a_recreated_log_gets_one_batch_first() -> None:
     world = World(batches(1, 1, 1))
     world.send()
     world.answer()
@@ -468,7 +468,7 @@ def test_the_last_epoch_has_no_next() -> None:
 
 @pytest.mark.parametrize("limit", [2, 3, 5])
 def test_behind_a_retry_no_more_goes_than_a_broker_remembers(limit: int) -> None:
-    """It remembers the last `limit` batches: were the retry not among these any more, it would be out of order."""
+    """A broker remembers the last `limit` batches: a retry that is no longer among them would be out of order."""
     it = Sequencer[Batch](idempotent=True, limit=limit)
     identity = Identity(7, 0)
     fresh = deque(batches(*[1] * 20))

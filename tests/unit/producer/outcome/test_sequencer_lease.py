@@ -1,4 +1,4 @@
-"""`Sequencer.lease` and `resume`: while a partition is leased somebody else numbers its batches; the log is as ever."""
+"""`Sequencer.lease` and `resume`: another thread numbers the batches of a leased partition; the log is as ever."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class LendingWorld(World):
             super().settle(batch, code, retriable=retriable)
 
     def calm(self, number: int) -> None:
-        """What is in flight is answered, and then so many more, one at a time."""
+        """The batches in flight get their responses, and then so many more, one at a time."""
         while self.wire:
             self.answer()
         for _ in range(number):
@@ -162,7 +162,7 @@ def test_any_schedule_in_which_it_is_leased_keeps_order_and_delivers_once(
 )
 @settings(max_examples=seeds.examples(80), deadline=None)
 def test_where_all_goes_well_no_number_is_left_out(counts: list[int], events: list[str]) -> None:
-    """Else the partition would have to move to another epoch."""
+    """Otherwise the partition would have to move to another epoch."""
     world = LendingWorld(batches(*counts))
     world.calm(2)
     for event in events:
@@ -235,7 +235,7 @@ def another_log(world: World) -> None:
 )
 def test_nothing_is_leased_while_anything_is_under_way_or_unknown(happens: Callable[[World], None]) -> None:
     world = LendingWorld(batches(1, 1, 1, 1))
-    assert not world.lease(), "the broker has not heard of the producer"
+    assert not world.lease(), "the broker does not know the producer"
     world.send()
     world.answer()
     happens(world)
@@ -252,7 +252,7 @@ def test_nothing_is_leased_without_an_identity() -> None:
     assert world.sequencer.lease(None) is None
 
 
-def test_what_is_in_flight_is_delivered_as_if_it_had_been_sent_here() -> None:
+def test_a_batch_in_flight_is_delivered_as_if_it_had_been_sent_here() -> None:
     world, batch = taken_back(1, 2, 1, 1, 1, 1, 1)
     while world.send():
         pass
@@ -265,7 +265,7 @@ def test_what_is_in_flight_is_delivered_as_if_it_had_been_sent_here() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, 6])
-def test_what_is_in_flight_is_sent_again_under_its_number_before_others(code: int) -> None:
+def test_a_batch_in_flight_is_sent_again_under_its_number_before_others(code: int) -> None:
     world, batch = taken_back(1, 2, 1, 1)
     world.refuse(code)
     assert list(world.sequencer.retries) == [batch]
@@ -279,7 +279,7 @@ def test_what_is_in_flight_is_sent_again_under_its_number_before_others(code: in
 
 
 @pytest.mark.parametrize("stored", [0, 1])
-def test_what_is_in_flight_when_the_connection_is_lost_is_sent_again_and_stored_once(stored: int) -> None:
+def test_a_batch_in_flight_when_the_connection_is_lost_is_sent_again_and_stored_once(stored: int) -> None:
     world, batch = taken_back(1, 2, 1)
     world.die(stored)
     assert world.sequencer.is_doubtful(batch)
@@ -317,7 +317,7 @@ def test_what_no_retry_mends_fails_and_the_partition_moves_on() -> None:
     assert world.identity == Identity(7, 1)
 
 
-def test_what_is_out_of_order_with_none_before_it_goes_again_in_the_next_epoch() -> None:
+def test_a_batch_out_of_order_with_none_before_it_goes_again_in_the_next_epoch() -> None:
     """The broker has lost what it had acknowledged to the borrower."""
     world = leased(1, 1, 2, 1)
     assert world.send()
@@ -355,7 +355,7 @@ def test_a_refused_epoch_takes_a_new_id() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD])
-def test_what_is_in_flight_is_divided(code: int) -> None:
+def test_a_batch_in_flight_is_divided(code: int) -> None:
     world, _ = taken_back(1, 4, 1)
     if code == ErrorCode.MESSAGE_TOO_LARGE:
         world.broker.limit = 2
@@ -365,8 +365,8 @@ def test_what_is_in_flight_is_divided(code: int) -> None:
     assert world.broker.log == [n for n in range(6) if n not in world.broker.invalid]
 
 
-def test_the_broker_does_not_forget_what_is_sent_again_behind_too_many_others() -> None:
-    """Stored, the answer lost, then refused again and again while its followers are taken: these end with the fifth."""
+def test_the_broker_does_not_forget_a_batch_sent_again_behind_too_many_others() -> None:
+    """Stored, response lost, then refused again and again while its followers are taken: these end with the fifth."""
     world, batch = taken_back(*[1] * 13)
     world.die(1)
     for _ in range(4):
@@ -435,7 +435,7 @@ def test_without_idempotence_only_the_order_is_leased(identity: Identity | None)
         (LOST, False, BatchOutcome.DOUBTFUL),
     ],
 )
-def test_without_idempotence_what_is_in_flight_is_taken_over_too(
+def test_without_idempotence_a_batch_in_flight_is_taken_over_too(
     code: int, retriable: bool, verdict: BatchOutcome
 ) -> None:
     sequencer: Sequencer[Batch] = Sequencer(idempotent=False, limit=2)

@@ -92,14 +92,14 @@ def test_what_comes_while_a_partition_stands_still_goes_out_in_few_batches(limit
             work.send("t", value)
             world.run(asyncio.sleep(0.001))
         gate.set()
-        world.run(asyncio.sleep(1.0))  # nobody flushes: what is late goes by itself
+        world.run(asyncio.sleep(1.0))  # no flush: late batches go by themselves
         assert len(world.made("Produce")) <= limit + 3
         assert log_of(world).values() == values(500)
         assert not work.accumulator.late
         assert not work.used
 
 
-def test_a_broker_that_moves_while_a_request_hangs_on_it_holds_nobody_up() -> None:
+def test_a_broker_that_moves_while_a_request_hangs_on_it_holds_no_other_up() -> None:
     """Its connection is closed as others are sent to: what comes of that comes after they were."""
     with World(brokers=2) as world:
         world.create_topic("t", partitions=4)
@@ -142,7 +142,7 @@ PLACES: dict[str, Callable[[Work], tuple[Any, str]]] = {
     "encoding": lambda _: (dispatcher, "produce_request"),
     "sending": lambda _: (BrokerConnection, "send"),
     "counting what was sent": lambda work: (work.sender.counters, "sent"),
-    "reading an answer": lambda _: (response, "error_of"),
+    "reading a response": lambda _: (response, "error_of"),
     "settling": lambda work: (work.sender.counters, "refused"),
     "counting what was delivered": lambda work: (work.sender.counters, "delivered"),
 }
@@ -169,7 +169,7 @@ def test_a_defect_is_logged_and_loses_nothing(
             if delivery.exception() is None:
                 meta = delivery.result()
                 assert log_of(world, partition).values()[meta.offset] == value
-            else:  # it is not known what would have been told
+            else:  # the outcome would have been unknown
                 assert delivery.exception().in_doubt
                 told += 1
         assert told <= 3  # those of one batch

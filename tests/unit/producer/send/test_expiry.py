@@ -84,8 +84,8 @@ def test_a_broker_that_hangs_delays_only_until_its_requests_time_out() -> None:
 
 
 @seeds.several(30)
-def test_what_expires_is_told_truly_and_never_stored_twice(seed: int) -> None:
-    """Brokers die and hang for longer than `delivery_timeout_ms`: what is said of each record has to be what is so."""
+def test_the_outcome_of_an_expired_record_is_true_and_it_is_never_stored_twice(seed: int) -> None:
+    """Brokers die and hang for longer than `delivery_timeout_ms`: the outcome of each record has to be true."""
     chance = random.Random(seed)
 
     def trouble(call: Call) -> Any:

@@ -1,4 +1,4 @@
-"""`producer.flush`: waits end, and say what is left."""
+"""`producer.flush`: waits end, and name the records that are left."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_many_partitions_are_counted_and_not_named() -> None:
 
 @seeds.several(20)
 def test_flush_ends_by_delivery_timeout_whatever_the_broker_does(seed: int) -> None:
-    """And every delivery has its outcome then, with nothing left of the memory."""
+    """Every delivery has its outcome then, and no memory is left in use."""
     chance = random.Random(seed)
     with World(brokers=2, seed=seed) as world:
         world.create_topic("t", partitions=3)

@@ -27,7 +27,7 @@ def test_a_partition_that_moved_is_sent_to_its_new_leader() -> None:
         assert len(nodes) < 6
 
 
-def test_nothing_goes_to_a_new_leader_before_the_old_one_has_answered() -> None:
+def test_nothing_goes_to_a_new_leader_before_the_old_one_has_responded() -> None:
     async def slow(call: Call) -> None:
         if call.node == 1:
             await asyncio.sleep(0.4)

@@ -1,4 +1,4 @@
-"""`producer.purge`: what is given up, what of it may be in the log, and that all goes on afterwards."""
+"""`producer.purge`: the records given up, those of them that may be in the log, and that all goes on afterwards."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def purge(work: Work, *, in_flight: bool = False) -> int:
 
 
 def values(world: World) -> list[bytes | None]:
-    """What is in the log."""
+    """The values in the log."""
     (log,) = world.topics["t"].partitions
     return log.values()
 
 
 async def slow(_: Call) -> None:
-    """Stored and answered, but not at once."""
+    """Stored with a response, but not at once."""
     await asyncio.sleep(2)
 
 
@@ -39,7 +39,7 @@ def error_of(delivery: Any) -> KafkaError:
     return error
 
 
-def test_what_was_not_sent_fails_at_once_and_what_is_in_flight_goes_on() -> None:
+def test_unsent_records_fail_at_once_and_those_in_flight_go_on() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", linger_ms=5)
@@ -70,7 +70,7 @@ def test_what_was_not_sent_fails_at_once_and_what_is_in_flight_goes_on() -> None
 
 @pytest.mark.parametrize("is_stored", [False, True])
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_what_is_in_flight_fails_in_doubt_and_what_comes_after_is_sent(*, is_stored: bool, idempotent: bool) -> None:
+def test_records_in_flight_fail_in_doubt_and_later_ones_are_sent(*, is_stored: bool, idempotent: bool) -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", linger_ms=5, request_timeout_ms=5_000, enable_idempotence=idempotent)
@@ -97,7 +97,7 @@ def test_what_is_in_flight_fails_in_doubt_and_what_comes_after_is_sent(*, is_sto
         work.close()
 
 
-def test_what_waits_to_be_sent_again_is_in_doubt_where_its_answer_was_lost() -> None:
+def test_a_record_that_waits_for_a_retry_is_in_doubt_where_its_response_was_lost() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", linger_ms=0, retry_backoff_ms=5_000, retry_backoff_max_ms=5_000)
@@ -173,7 +173,7 @@ def test_a_transaction_does_not_end_before_what_was_purged_in_flight_came_back()
         assert work.seen == [b"before", b"kept"]
 
 
-def test_what_a_topic_that_was_made_anew_has_left_is_given_up_and_nothing_of_the_new_one_forgotten() -> None:
+def test_records_left_of_a_recreated_topic_are_given_up_and_none_of_the_new_one_forgotten() -> None:
     async def slower(_: Call) -> None:
         await asyncio.sleep(6)
 

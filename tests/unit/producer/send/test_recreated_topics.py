@@ -73,7 +73,7 @@ def test_records_go_where_a_new_producer_puts_them(
         keyed(work)
         work.flush()
         world.create_topic("t", partitions=after)
-        if not topic_ids:  # else an answer to Produce says so: more partitions are as if they were added
+        if not topic_ids:  # else a response to Produce says so: more partitions are as if they were added
             world.run(work.cluster.refresh())
             world.pass_time(2)
         started = world.engine.now_ms()
@@ -143,7 +143,7 @@ def test_a_partition_that_is_gone_is_an_error_at_once() -> None:
         assert work.used == 0
 
 
-def test_records_of_which_it_is_not_known_who_placed_them_fail() -> None:
+def test_records_that_kafwire_may_not_have_placed_fail() -> None:
     with World() as world:
         world.create_topic("t", partitions=8)
         work = Work(world, "t", linger_ms=60_000)
@@ -186,7 +186,7 @@ def test_what_may_be_in_the_old_topic_is_in_doubt_and_not_sent_to_the_new_one(lo
         assert work.used == 0
 
 
-def test_nothing_goes_to_the_new_topic_before_the_old_one_has_answered() -> None:
+def test_nothing_goes_to_the_new_topic_before_the_old_one_has_responded() -> None:
     """A batch in flight may be refused, and then comes before what was sent later."""
     with World(brokers=2) as world:
         world.create_topic("t", partitions=4)
@@ -248,7 +248,7 @@ def test_a_broker_that_lags_does_not_bring_the_old_topic_back() -> None:
 
 
 def test_rows_that_are_being_added_go_on_where_they_belong_now() -> None:
-    """The topic is made anew between two passes without the GIL, and between a pass and its end."""
+    """The topic is recreated between two passes without the GIL, and between a pass and its end."""
     with World() as world:
         world.create_topic("t", partitions=8)
         clock = PassClock(world.engine.clock)
@@ -258,14 +258,14 @@ def test_rows_that_are_being_added_go_on_where_they_belong_now() -> None:
         table = pa.table({"key": keys, "value": [b"%04d" % i for i in range(600)]})
         passes = itertools.count()
 
-        def make_anew() -> None:
+        def recreate() -> None:
             if next(passes) == 2:  # the engine learns of it while the thread is in a pass
                 world.create_topic("t", partitions=3)
                 world.run(work.cluster.refresh())
                 world.pass_time(1.5)
                 assert len(work.accumulator.topics["t"].queues) == 3
 
-        with clock.behind_passes(work.accumulator, make_anew):
+        with clock.behind_passes(work.accumulator, recreate):
             delivery = send_rows(work, table)
         work.flush()
         assert by_key(world) == {key: [b"%04d" % i for i in range(600) if keys[i] == key] for key in KEYS[:11]}
@@ -273,7 +273,7 @@ def test_rows_that_are_being_added_go_on_where_they_belong_now() -> None:
         assert work.used == 0
 
 
-def test_partitions_that_are_added_keep_what_is_buffered_where_it_is() -> None:
+def test_added_partitions_leave_buffered_records_where_they_are() -> None:
     with World() as world:
         world.create_topic("t", partitions=2)
         work = Work(world, "t", linger_ms=60_000)
@@ -286,14 +286,14 @@ def test_partitions_that_are_added_keep_what_is_buffered_where_it_is() -> None:
         assert set(places_of_new_producer(world)) > {0, 1}
 
 
-def learn_it_was_made_anew(world: World, work: Work) -> None:
+def learn_that_it_was_recreated(world: World, work: Work) -> None:
     for _ in range(2):
         world.run(work.cluster.refresh())
         world.pass_time(1.5)
 
 
-def test_who_led_the_topic_that_was_is_not_taken_for_the_leader_of_the_new_one() -> None:
-    """A late answer names a leader (KIP-951) in an epoch that is higher than those of the new topic."""
+def test_a_leader_of_the_deleted_topic_is_not_taken_for_the_leader_of_the_new_one() -> None:
+    """A late response names a leader (KIP-951) in an epoch that is higher than those of the new topic."""
 
     async def moved(call: Call) -> Any:
         await asyncio.sleep(5)
@@ -310,7 +310,7 @@ def test_who_led_the_topic_that_was_is_not_taken_for_the_leader_of_the_new_one()
         work.send("t", b"before")
         world.pass_time(0.1)
         world.create_topic("t")
-        learn_it_was_made_anew(world, work)
+        learn_that_it_was_recreated(world, work)
         world.pass_time(5)
         world.off("Produce")
         after = work.send("t", b"after")
@@ -338,7 +338,7 @@ def test_a_search_in_the_topic_that_was_is_not_in_the_way_of_one_in_the_new_topi
         assert world.made("Fetch")
         world.create_topic("t")
         world.move_leader("t", 0, 2)
-        learn_it_was_made_anew(world, work)
+        learn_that_it_was_recreated(world, work)
         work.send("t", b"1")
         world.pass_time(1)
         world.on("Produce", store_and_forget)
@@ -350,13 +350,13 @@ def test_a_search_in_the_topic_that_was_is_not_in_the_way_of_one_in_the_new_topi
         assert world.engine.now_ms() - started < 5_000
 
 
-def test_metrics_tell_of_records_to_a_partition_that_was_gone_before_anything_was_sent_to_it() -> None:
+def test_metrics_count_records_to_a_partition_that_was_gone_before_anything_was_sent_to_it() -> None:
     with World() as world:
         world.create_topic("t", partitions=8)
         work = Work(world, "t", linger_ms=60_000)
         gone = work.send("t", b"v", partition=5)
         world.create_topic("t", partitions=2)
-        learn_it_was_made_anew(world, work)
+        learn_that_it_was_recreated(world, work)
         work.flush()
         assert gone.exception(0) is not None
         partitions = work.sender.metrics()["partitions"]
@@ -383,7 +383,7 @@ def test_a_transaction_that_loses_a_batch_with_its_partition_has_a_new_epoch_if_
         assert len(world.made("Produce")) == 1 + attempts
         world.create_topic("t", partitions=2)
         world.off("Produce")
-        for _ in range(2):  # it is believed when it has been told for a second
+        for _ in range(2):  # it is believed when brokers have returned it for a second
             world.run(work.cluster.refresh())
             world.pass_time(1.1)
         work.flush()

@@ -1,4 +1,4 @@
-"""`single_frame` against `produce_request` and the declared message; `plain_answer` against the declared answer."""
+"""`single_frame` against `produce_request` and the declared message; `plain_answer` against the declared response."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sealed(store: Store, size: int) -> ProducerBatch:
 def frame_with(
     version: int, queue: PartitionQueue, batch: bytes, *, acks: int = -1, client_id: str | None = "me"
 ) -> bytes:
-    """What `single_frame` says, with a batch in its place."""
+    """The bytes of `single_frame`, with a batch in its place."""
     head = protocol.encode_request_header(ProduceRequest, version, 77, client_id)
     name = name_of(version, queue.topic)
     prefix, suffix, flexible = single_frame(head, version, acks, 30_000, name, queue.partition)
@@ -97,8 +97,8 @@ def test_the_declared_request_says_the_same(version: int, queue: PartitionQueue)
     assert ProduceRequest.decode(frame[len(head) :], version) == declared
 
 
-def answer_of(version: int, queue: PartitionQueue, correlation_id: int, numbers: tuple[int, int, int]) -> bytes:
-    """A broker's answer without an error."""
+def response_of(version: int, queue: PartitionQueue, correlation_id: int, numbers: tuple[int, int, int]) -> bytes:
+    """A broker's response without an error."""
     base_offset, log_append_time_ms, log_start_offset = numbers
     part = ProduceResponse.PartitionProduceResponse(
         index=queue.partition,
@@ -119,10 +119,10 @@ def answer_of(version: int, queue: PartitionQueue, correlation_id: int, numbers:
     "queue", [PartitionQueue(*place) for place in QUEUES], ids=lambda queue: f"{len(queue.topic)}-{queue.partition}"
 )
 @pytest.mark.parametrize("version", PLAIN_VERSIONS)
-def test_a_plain_answer_is_the_declared_one_but_for_three_numbers(version: int, queue: PartitionQueue) -> None:
+def test_a_plain_response_is_the_declared_one_but_for_three_numbers(version: int, queue: PartitionQueue) -> None:
     plain, at = plain_answer(version, queue, TOPIC_ID)
     for numbers in [(0, -1, 0), (1, 2, 3), (2**63 - 1, 2**63 - 1, 2**63 - 1), (0x0102030405060708, -1, -1)]:
-        answer = answer_of(version, queue, 0x01020304, numbers)
+        answer = response_of(version, queue, 0x01020304, numbers)
         assert answer[:4] == b"\1\2\3\4"
         assert NUMBERS.unpack_from(answer, at) == numbers
         end = at + NUMBERS.size
@@ -139,7 +139,7 @@ def test_a_plain_answer_is_the_declared_one_but_for_three_numbers(version: int, 
 
 
 @pytest.mark.parametrize("version", PLAIN_VERSIONS)
-def test_an_answer_with_anything_else_to_say_is_not_plain(version: int) -> None:
+def test_a_response_with_another_field_set_is_not_plain(version: int) -> None:
     """Each differs in size, or outside of the numbers."""
     queue = PartitionQueue("t", 1)
     plain, at = plain_answer(version, queue, TOPIC_ID)

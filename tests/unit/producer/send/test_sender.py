@@ -102,7 +102,7 @@ def test_acks_1_has_no_producer_id_and_keeps_the_order_with_one_in_flight(in_fli
         assert (stored if in_flight == 1 else sorted(stored)) == values(20, size=50)  # type: ignore[type-var]
 
 
-def test_closing_sends_what_is_left() -> None:
+def test_closing_sends_the_rest() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", linger_ms=60_000)
@@ -115,7 +115,7 @@ def test_closing_sends_what_is_left() -> None:
 
 
 @pytest.mark.parametrize("sent", [True, False])
-def test_closing_gives_up_what_is_not_acknowledged_in_time(*, sent: bool) -> None:
+def test_closing_gives_up_records_that_are_not_acknowledged_in_time(*, sent: bool) -> None:
     with World() as world:
         world.create_topic("t", partitions=2)
         work = Work(world, "t")
@@ -155,13 +155,13 @@ def test_callbacks_run_once_each_with_their_delivery() -> None:
 
 
 def ranges(offsets: Iterable[int]) -> bool:
-    """Whether they rise by one."""
+    """True if they rise by one."""
     return all(late == early + 1 for early, late in itertools.pairwise(offsets))
 
 
 @seeds.several(30)
 def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens(seed: int) -> None:
-    """Answers lost before and after storing, leaders that move, errors, time-outs, batches refused for good."""
+    """Responses lost before and after storing, leaders that move, errors, time-outs, batches refused for good."""
     chance = random.Random(seed)
 
     def trouble(call: Call) -> Any:
@@ -215,7 +215,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens(seed: int) -> 
         assert all(isinstance(d.exception(), (BrokerError, type(None))) for r in sent.values() for _, d in r)
 
 
-def test_closing_tells_of_each_record_once_although_requests_fail_with_it() -> None:
+def test_closing_ends_each_record_once_although_requests_fail_with_it() -> None:
     heard: list[str] = []
 
     def silent(_: Call) -> Any:

@@ -60,7 +60,7 @@ def test_a_full_buffer_of_rows_is_sent_too() -> None:
         assert len(log_of(world, 0).values()) + len(log_of(world, 1).values()) == 300
 
 
-def test_who_waits_for_much_room_is_not_kept_waiting_by_others_small_batches() -> None:
+def test_a_wait_for_much_room_is_not_prolonged_by_others_small_batches() -> None:
     """A waiting thread does not ask again; what others open meanwhile must not linger in its way."""
     with World() as world:
         world.create_topic("t", partitions=30)
@@ -84,7 +84,7 @@ def test_who_waits_for_much_room_is_not_kept_waiting_by_others_small_batches() -
         assert world.engine.now_ms() < 1_000_000 + LONG_MS
 
 
-def test_who_waits_for_more_than_what_is_on_its_way_gets_the_open_batches_too() -> None:
+def test_a_wait_for_more_room_than_is_on_its_way_closes_the_open_batches_too() -> None:
     """More than half was on its way when the sender asked; when that has arrived, there is still too little room."""
 
     async def slow(_: Call) -> None:

@@ -1,4 +1,4 @@
-"""What an idempotent producer must survive, case by case; numbers are those of librdkafka's tests of the same cases."""
+"""Faults that an idempotent producer must survive, one by one; numbers are those of librdkafka's tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.simulated_producer import ONE_EACH, Work, errors, log_of, num
 
 
 def store_and(world: World, answer: Any) -> Any:
-    """A handler that stores what comes, and answers something else."""
+    """A handler that stores the records, and returns another response."""
 
     def handler(call: Call) -> Any:
         world._on_Produce(call)
@@ -25,7 +25,7 @@ def store_and(world: World, answer: Any) -> Any:
 
 
 def once(world: World, handler: Any, *, at: int = 1) -> None:
-    """Have `handler` answer the `at`th produce request from now on, and no other."""
+    """Let `handler` serve the `at`th produce request from now on, and no other."""
     count = itertools.count(1)
     world.on("Produce", lambda call: handler(call) if next(count) == at else None)
 
@@ -33,7 +33,7 @@ def once(world: World, handler: Any, *, at: int = 1) -> None:
 @pytest.mark.parametrize("at", [1, 2, 5])
 @pytest.mark.parametrize("stored", [True, False])
 def test_0076_disconnects(at: int, *, stored: bool) -> None:
-    """Five batches are in flight, and the connection breaks in place of one answer."""
+    """Five batches are in flight, and the connection breaks in place of one response."""
     with World() as world:
         work = started(world)
         once(world, store_and(world, HANGUP) if stored else lambda _: HANGUP, at=at)
@@ -55,7 +55,7 @@ def test_0076_disconnects(at: int, *, stored: bool) -> None:
     ],
 )
 def test_0076_retries(code: int) -> None:
-    """AFTER_APPEND, TIMED_OUT, and NOT_LEADER of a leader that loses its office, come from who has stored."""
+    """AFTER_APPEND, TIMED_OUT, and NOT_LEADER of a leader that loses its office, come after the batch was stored."""
     stored = code in (
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -89,7 +89,7 @@ def test_0076_duplicates_are_acknowledged() -> None:
 
 
 def test_0090_a_lost_response_is_an_implicit_acknowledgement() -> None:
-    """Of the very first batch, too, when the broker has not said yet that it knows the producer."""
+    """The very first batch is so acknowledged, too, before the broker has shown that it knows the producer."""
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", **ONE_EACH)
@@ -103,7 +103,7 @@ def test_0090_a_lost_response_is_an_implicit_acknowledgement() -> None:
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_0094_a_delivery_times_out_in_flight(*, stored: bool) -> None:
-    """It is told within request_timeout_ms after its time, and what comes later is delivered."""
+    """The delivery fails within request_timeout_ms after its time, and later records are delivered."""
     with World() as world:
         work = started(world, request_timeout_ms=2_000, delivery_timeout_ms=5_000)
         world.on("Produce", store_and(world, NEVER) if stored else lambda _: NEVER)
@@ -121,7 +121,7 @@ def test_0094_a_delivery_times_out_in_flight(*, stored: bool) -> None:
         work.flush()
         assert all(delivery.exception() is None for delivery in after)
         found = log_of(world).values()
-        # A broker takes the next request of a connection when it has answered the last.
+        # A broker takes the next request of a connection when it has responded to the last.
         assert found == [b"first", *(values(1, size=60) if stored else []), *values(9, size=60)[3:]]
 
 
@@ -149,7 +149,7 @@ def test_what_was_refused_until_its_time_was_up_is_in_doubt_if_it_may_be_stored(
 
 
 def test_0144_success_after_possibly_persisted() -> None:
-    """What was given up turns out to be stored when the next batch is: nothing fatal, nothing twice."""
+    """A batch that was given up turns out to be stored when the next batch is: nothing fatal, nothing twice."""
 
     with World() as world:
         work = started(world, request_timeout_ms=2_000, delivery_timeout_ms=4_000)
@@ -167,7 +167,7 @@ def test_0144_success_after_possibly_persisted() -> None:
 
 @pytest.mark.parametrize("how", ["omitted", "no leader"])
 def test_sequences_survive_metadata_that_lacks_the_topic_for_a_while(how: str) -> None:
-    """Were the counter begun anew, a broker would take what comes for what it has: lost, and acknowledged."""
+    """If the counter restarted, a broker would take a new batch for an old one: lost, and acknowledged."""
     with World() as world:
         work = started(world)
         for value in values(3, size=60):
@@ -190,8 +190,8 @@ def test_sequences_survive_metadata_that_lacks_the_topic_for_a_while(how: str) -
         assert sorted(set(numbers(world))) == [(1000, 0, sequence) for sequence in range(7)]
 
 
-def test_a_topic_made_anew_knows_nothing_of_the_producer() -> None:
-    """It would take the second of two batches for the first; so the first goes alone."""
+def test_a_recreated_topic_knows_nothing_of_the_producer() -> None:
+    """The new topic would take the second of two batches for the first; so the first goes alone."""
     with World() as world:
         work = started(world)
         work.send("t", b"old")
@@ -239,7 +239,7 @@ def test_unknown_producer_id() -> None:
 
 
 def test_an_epoch_bump_waits_for_what_may_be_stored_and_renumbers_the_rest() -> None:
-    """KIP-360: batch 2 is given up for good while the answer of batch 1 is lost; only partition 0 is renumbered."""
+    """KIP-360: batch 2 is given up for good while the response to batch 1 is lost; only partition 0 is renumbered."""
     with World() as world:
         work = started(world)
         work.send("t", b"other", partition=1)

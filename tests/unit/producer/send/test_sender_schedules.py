@@ -2,9 +2,9 @@
 
     KAFWIRE_EXAMPLES=50 KAFWIRE_SEED=7 pytest tests/unit/producer/send/test_sender_schedules.py
 
-A schedule prints its seed. Whatever happens: nothing hangs; nothing is stored twice, or out of order; what is told
-delivered is at the place that was told; what is told failed, and not in doubt, is in no log; the memory is given back;
-and nothing is raised that is only logged.
+A schedule prints its seed. Whatever happens: nothing hangs; nothing is stored twice, or out of order; a delivered
+record is at the reported place; a record that failed, and is not in doubt, is in no log; the memory is given back; and
+nothing is raised that is only logged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AFTER_STORING = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     7,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-}  # a leader may have stored what it answers so
+}  # a leader may have stored a batch with this error
 
 
 @dataclass
@@ -45,13 +45,13 @@ class Schedule:
 
     seed: int
     moves: bool = False  # brokers come to listen elsewhere
-    made_anew: bool = False  # topics, with any number of partitions
-    lags: bool = False  # brokers answer with metadata of before
+    recreates: bool = False  # topics, with any number of partitions
+    lags: bool = False  # brokers respond with old metadata
     forgets: bool = False  # brokers restart, and remember few batches of each producer
-    purges: bool = False  # the user gives up what waits, or is in flight too
+    purges: bool = False  # the user purges waiting batches, or those in flight too
     slow: bool = False  # brokers take up to longer than a request may
-    hints: bool = False  # who does not lead a partition says who does (KIP-951)
-    idles: bool = False  # topics that nothing is sent to for a moment are forgotten
+    hints: bool = False  # a broker that does not lead a partition names the leader (KIP-951)
+    idles: bool = False  # topics without a record for a moment are forgotten
     sent: list[tuple[bytes, object, Any]] = field(default_factory=list)  # (value, key or partition, delivery)
     topics: list[Topic] = field(default_factory=list)  # each that there has been
 
@@ -62,7 +62,7 @@ class Schedule:
             self.began_ms = world.engine.now_ms()
             self.grows = self.chance.random() < 0.5
             self.topics.append(world.create_topic("t", partitions=self.chance.randint(1, 5), replicas=BROKERS))
-            if self.chance.random() < 0.2:  # topics are named, not told by id
+            if self.chance.random() < 0.2:  # topics go by name, not by id
                 for node in world.nodes.values():
                     node.versions["Produce"] = (3, 12)
             world.on("Produce", self.trouble)
@@ -89,7 +89,7 @@ class Schedule:
             for number in world.nodes:
                 world.catch_up(number)
             world.run(self.work.sender.flush(3_000.0))
-            world.pass_time(10)  # what was purged in flight comes back
+            world.pass_time(10)  # a batch purged in flight comes back
             self.judge()
 
     def send(self, value: bytes) -> None:
@@ -106,11 +106,11 @@ class Schedule:
         self.sent.append((value, key if by_key else partition, delivery))
 
     def trouble(self, call: Call) -> Any:
-        """What comes of a request to write."""
+        """The fate of a request to write."""
         event = self.chance.random()
         if self.world.engine.now_ms() > self.began_ms + TROUBLE_MS or event >= 0.34:
             if self.slow and event > 0.8:
-                return self.answer_late(call, self.chance.choice([0.05, 0.5, 1.9, 3.0]))
+                return self.respond_late(call, self.chance.choice([0.05, 0.5, 1.9, 3.0]))
             return self.hinted(call) if self.hints else None
         if event < 0.06:
             return HANGUP
@@ -132,7 +132,7 @@ class Schedule:
         self.world._on_Produce(call)
         return NEVER
 
-    async def answer_late(self, call: Call, seconds: float) -> Any:
+    async def respond_late(self, call: Call, seconds: float) -> Any:
         if self.chance.random() < 0.5:
             await asyncio.sleep(seconds)
             return self.hinted(call)
@@ -162,7 +162,7 @@ class Schedule:
         possible: list[Callable[[], object]] = [self.move_leader, self.break_off]
         possible += [self.add_partition] * self.grows
         possible += [self.move_broker] * 3 * self.moves
-        possible += [self.make_anew] * self.made_anew
+        possible += [self.recreate] * self.recreates
         possible += [self.lag, self.catch_up] * 2 * self.lags
         possible += [self.forget] * 3 * self.forgets
         possible += [self.purge] * 2 * self.purges
@@ -187,7 +187,7 @@ class Schedule:
         if len(self.world.topics["t"].partitions) < 8:
             self.world.add_partitions("t", 1, replicas=BROKERS)
 
-    def make_anew(self) -> None:
+    def recreate(self) -> None:
         partitions = self.chance.randint(1, 6)
         self.topics.append(self.world.create_topic("t", partitions=partitions, replicas=BROKERS))
 
@@ -225,11 +225,11 @@ class Schedule:
                 if meta.offset >= 0:
                     places = [topic[meta.partition] for topic in logs if meta.partition < len(topic)]
                     there = [log[meta.offset] for log in places if meta.offset < len(log)]
-                    assert value in there, f"{value!r} is not where it was told to be"
+                    assert value in there, f"{value!r} is not at its reported place"
                 else:
                     assert value in stored, f"{value!r} is nowhere"
             elif not error.in_doubt:
-                assert value not in stored, f"{value!r} was told not to be in the log: {error}"
+                assert value not in stored, f"{value!r} was reported as not in the log: {error}"
         for source, expected in sources.items():
             if isinstance(source, bytes) and self.grows and len(self.topics) > 1:
                 continue  # with more partitions a key goes elsewhere, and then meets what came before
@@ -244,10 +244,10 @@ class Schedule:
 KINDS: dict[str, Callable[[int], Schedule]] = {
     "nothing more": Schedule,
     "brokers move": lambda seed: Schedule(seed, moves=True),
-    "topics made anew": lambda seed: Schedule(seed, made_anew=True),
-    "topics made anew, brokers lag": lambda seed: Schedule(seed, made_anew=True, lags=True),
+    "topics recreated": lambda seed: Schedule(seed, recreates=True),
+    "topics recreated, brokers lag": lambda seed: Schedule(seed, recreates=True, lags=True),
     "brokers forget": lambda seed: Schedule(seed, forgets=True),
-    "everything": lambda seed: Schedule(seed, moves=True, made_anew=True, lags=True, forgets=True),
+    "everything": lambda seed: Schedule(seed, moves=True, recreates=True, lags=True, forgets=True),
     "the user purges": lambda seed: Schedule(seed, purges=True, slow=True),
     "slow, with hints": lambda seed: Schedule(seed, slow=True, hints=True, moves=True),
     "topics are forgotten": lambda seed: Schedule(seed, idles=True, slow=True, hints=True),
@@ -258,7 +258,7 @@ KINDS: dict[str, Callable[[int], Schedule]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_lost_doubled_or_told_wrongly(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_lost_doubled_or_reported_wrongly(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     first = seeds.of_test()
     for seed in range(first, first + SCHEDULES // len(KINDS)):
         try:

@@ -76,7 +76,7 @@ def forget(world: World, work: Work) -> None:
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
-def test_records_to_a_forgotten_topic_by_who_still_knows_it_arrive(*, made_anew: bool) -> None:
+def test_records_of_a_thread_that_still_knows_a_forgotten_topic_arrive(*, made_anew: bool) -> None:
     """The topic that a thread sent to last is not looked up for its next record."""
     with World(brokers=2) as world:
         world.create_topic("t", partitions=3)

@@ -50,7 +50,7 @@ def in_versions(*versions: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("world", versions, ids=[f"version {version}" for version in versions], indirect=True)
 
 
-# --- what is retried
+# --- retries
 
 
 def test_recoverable_errors(world: World) -> None:
@@ -104,7 +104,7 @@ def test_recoverable_errors(world: World) -> None:
 @pytest.mark.parametrize(
     "api", ["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "Produce"]
 )
-def test_an_answer_is_lost(world: World, api: str) -> None:
+def test_a_response_is_lost(world: World, api: str) -> None:
     work = Transacting(world)
     lose(world, api, 3)
     for number in range(3):
@@ -119,7 +119,7 @@ def test_an_answer_is_lost(world: World, api: str) -> None:
 
 @pytest.mark.parametrize("api", ["AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"])
 @in_versions(1)
-def test_a_lost_answer_costs_an_epoch(world: World, api: str) -> None:
+def test_a_lost_response_costs_an_epoch(world: World, api: str) -> None:
     """KAFKA-17754: what comes late must not meet the next transaction."""
     work = Transacting(world)
     work.transact(b"1")
@@ -245,7 +245,7 @@ def test_a_refused_batch_requires_abort(world: World, code: int) -> None:
     assert work.seen == [b"4"]
 
 
-# Version 2 adds nothing; in version 1 nobody knows what became of a transaction that is in no state to be ended.
+# Version 2 adds nothing; in version 1 the outcome of a transaction that is in no state to be ended is unknown.
 @pytest.mark.parametrize(
     ("world", "api", "code"),
     [
@@ -288,7 +288,7 @@ def test_requires_abort_errors(world: World, api: str, code: int) -> None:
 
 
 def test_the_coordinator_has_forgotten_the_producer(world: World) -> None:
-    """The id has expired there: the producer gets a new one, and nobody is fenced."""
+    """The id has expired there: the producer gets a new one, and no producer is fenced."""
     work = Transacting(world)
     for number, committed in enumerate((True, False)):
         work.transact(b"%d" % number)
@@ -328,7 +328,7 @@ def test_commit_after_a_message_timed_out(world: World) -> None:
 
 
 def test_a_batch_of_unknown_fate_does_not_come_late(world: World) -> None:
-    """Its answer was lost and its time is up: its transaction is aborted, and it is refused when it comes again."""
+    """Its response was lost and its time is up: its transaction is aborted, and it is refused when it comes again."""
     work = Transacting(world, delivery_timeout_ms=3_000, request_timeout_ms=1_000)
     work.begin()
     late: list[Call] = []
@@ -367,8 +367,8 @@ def test_an_abort_drops_what_was_not_sent(world: World) -> None:
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_an_abort_says_of_what_was_sent_and_not_answered_that_it_may_be_stored(world: World, *, stored: bool) -> None:
-    """Nobody who reads committed records sees it; others do, and its offset is taken."""
+def test_an_aborted_record_without_a_response_is_reported_as_perhaps_stored(world: World, *, stored: bool) -> None:
+    """No reader of committed records sees it; others do, and its offset is taken."""
     work = Transacting(world)
     work.begin()
     sends: list[Call] = []
@@ -394,7 +394,7 @@ def test_an_abort_says_of_what_was_sent_and_not_answered_that_it_may_be_stored(w
     assert work.seen == [b"2"]
 
 
-def test_an_abort_waits_for_what_is_in_flight(world: World) -> None:
+def test_an_abort_waits_for_records_in_flight(world: World) -> None:
     work = Transacting(world)
     work.begin()
     work.send("t", b"1")
@@ -424,7 +424,7 @@ def test_nothing_is_asked_for_an_empty_transaction(world: World) -> None:
 
 
 def test_an_abort_is_sent_although_adding_was_retried(world: World) -> None:
-    """What was asked, with whatever outcome, is taken back."""
+    """An accepted or failed request is taken back."""
     work = Transacting(world)
     work.begin()
     refuse(world, "AddOffsetsToTxn", *[ErrorCode.NOT_COORDINATOR] * 20)
@@ -611,7 +611,7 @@ def test_the_coordinator_aborts_a_transaction_that_takes_too_long(world: World) 
 
 @pytest.mark.parametrize("arrives", [False, True])
 def test_an_abort_while_the_transaction_before_is_still_being_ended(world: World, *, arrives: bool) -> None:
-    """A coordinator answers nothing about the next epoch until all markers are written."""
+    """A coordinator sends no response about the next epoch until all markers are written."""
     work = Transacting(world)
     work.transact(b"1")
     world.pass_time(1)
@@ -627,7 +627,7 @@ def test_an_abort_while_the_transaction_before_is_still_being_ended(world: World
     assert work.seen == [b"1", b"2", b"4"]
 
 
-def test_an_abort_of_who_is_fenced_before_anything_of_his_arrived(world: World) -> None:
+def test_an_abort_of_a_fenced_producer_before_any_record_of_its_arrived(world: World) -> None:
     first, second = Transacting(world), Transacting(world)
     first.transact(b"1")
     first.begin()
@@ -647,7 +647,7 @@ def test_an_abort_of_who_is_fenced_before_anything_of_his_arrived(world: World) 
 )
 @pytest.mark.parametrize("api", ["InitProducerId", "FindCoordinator"])
 def test_auth_failure(world: World, api: str, code: int) -> None:
-    """Nothing has begun: the user may try again once he has the right to."""
+    """Nothing has begun: the user may try again once the ACL is there."""
     work = Transacting(world)
     refuse(world, api, code)
     with pytest.raises(TransactionFatalError, match="there is no producer id"):
@@ -795,7 +795,7 @@ def test_partitions_are_added_as_they_are_written(world: World) -> None:
     assert asked == [[0], [1], [2]] * 2
 
 
-def test_who_goes_on_from_committed_offsets_waits_for_those_of_an_open_transaction(world: World) -> None:
+def test_a_start_from_committed_offsets_waits_for_those_of_an_open_transaction(world: World) -> None:
     """KIP-447: or what a transaction that is about to commit has worked on would be worked on again."""
     log = world.topics["in"].partitions[0]
     log.append_values(b"%d" % number for number in range(8))
@@ -909,7 +909,7 @@ def test_resumable_init(world: World) -> None:
 
 @in_versions(1)
 def test_slow_reinit(world: World) -> None:
-    """The epoch that an abort needs takes longer than anybody waits: the next transaction waits for it."""
+    """The epoch that an abort needs takes longer than the call waits: the next transaction waits for it."""
     work = Transacting(world, max_block_ms=2_000)
     work.begin()
     refuse(world, "Produce", ErrorCode.UNKNOWN_PRODUCER_ID)
@@ -945,7 +945,7 @@ def test_flush_timeout(world: World) -> None:
 
 
 def test_no_timeout_crash(world: World) -> None:
-    """Requests that are never answered: each is given up after its time, and asked again."""
+    """Requests that never get a response: each is given up after its time, and asked again."""
 
     def answer(never: list[Answer], _: Call) -> Answer:
         return never.pop() if never else None
@@ -1026,7 +1026,7 @@ def test_closing_sees_a_commit_through(world: World) -> None:
     assert work.seen == [b"1"]
 
 
-def test_closing_tells_who_waits(world: World) -> None:
+def test_closing_fails_waiting_calls(world: World) -> None:
     work = Transacting(world)
     work.begin()
     work.send("t", b"1")
@@ -1053,7 +1053,7 @@ def test_the_version_is_that_of_the_newest_news() -> None:
         work = Transacting(world)
         work.transact(b"1")
         world.transaction_version, world.features_epoch = 2, 2
-        work.transact(b"2")  # nobody has told yet
+        work.transact(b"2")  # no response has it yet
         assert [call.version for call in world.made("EndTxn")] == [4, 4]
         world.break_connections(1)
         world.break_connections(2)

@@ -1,4 +1,4 @@
-"""`producer.transaction_state` by itself: what is asked next, what each answer leaves, and what each error means."""
+"""`producer.transaction_state` by itself: the next request, the effect of each response, the meaning of each error."""
 
 import pytest
 
@@ -221,7 +221,7 @@ def test_offsets_go_in_their_order_group_by_group(version: int) -> None:
     assert it.next(settled=True) == (AddOffsets("g") if version == 1 else first)  # groups too are of one transaction
 
 
-def test_an_answer_to_offsets_that_were_given_up_is_nothing() -> None:
+def test_a_response_to_abandoned_offsets_has_no_effect() -> None:
     it = begun()
     commit = offsets()
     it.add_offsets(commit)
@@ -262,7 +262,7 @@ def test_a_lost_initialization_is_asked_again() -> None:
     assert state_of(it) is State.READY
 
 
-def test_a_late_answer_to_an_initialization_changes_nothing() -> None:
+def test_a_late_response_to_an_initialization_changes_nothing() -> None:
     it = ready()
     it.answered(Initialize(None), 0, SECOND)
     assert (it.state, it.identity) == (State.READY, FIRST)
@@ -319,7 +319,7 @@ def test_another_version_takes_a_fresh_epoch_first() -> None:
         (90, ProducerFencedError, State.FATAL_ERROR),
     ],
 )
-def test_what_is_refused_is_told_from_then_on(code: int, kind: type[KafkaError], state: State) -> None:
+def test_a_refused_request_raises_its_error_from_then_on(code: int, kind: type[KafkaError], state: State) -> None:
     it = begun()
     commit = offsets()
     it.add_offsets(commit)
@@ -574,7 +574,7 @@ def test_calls_that_make_no_sense_say_what_to_do() -> None:
     with pytest.raises(TransactionStateError, match="commit or abort it first"):
         it.begin(1)
     it.commit()
-    assert it.admits(HERE)  # what was sent before the commit still goes
+    assert it.admits(HERE)  # records sent before the commit still go
     for call in (it.abort, lambda: it.add_offsets(offsets())):
         with pytest.raises(TransactionStateError, match="commit_transaction"):
             call()

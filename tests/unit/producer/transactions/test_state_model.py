@@ -32,7 +32,7 @@ class Record:
 
 
 class World:
-    """One coordinator, logs, requests on their way, and what was told to the user."""
+    """One coordinator, logs, requests on their way, and the outcomes that the user got."""
 
     def __init__(self, seed: int, *, lose: float, late: float, version: int) -> None:
         self.chance = random.Random(seed)
@@ -40,7 +40,7 @@ class World:
         self.coordinator = Coordinator()
         self.logs: dict[tuple[str, int], list[Record]] = defaultdict(list)
         self.epochs: dict[tuple[str, int], int] = defaultdict(int)
-        self.underway: list[Callable[[], object]] = []  # requests that somebody gave up waiting for
+        self.underway: list[Callable[[], object]] = []  # requests without a waiting call any more
         self.delivered_late = 0
         self.producer = Transaction("x")
         self.batches: list[Record] = []  # sent or to be sent, not acknowledged
@@ -82,13 +82,13 @@ class World:
     # -- the network
 
     def send(self, execute: Callable[[], object], what: str, *, may_be_late: bool = True) -> object | None:
-        """What a request brings, or None when its answer is lost: it was executed, or never is, or will be late."""
+        """The outcome of a request, or None when its response is lost: executed before, later or never."""
         if self.chance.random() >= self.lose:
             return self.execute(execute, what)
         if may_be_late and self.chance.random() < self.late:
             self.underway.append(lambda: self.execute(execute, f"late {what}"))
         elif self.chance.random() < 0.5:
-            self.execute(execute, f"{what}, not answered")
+            self.execute(execute, f"{what}, without a response")
         return None
 
     def execute(self, request: Callable[[], object], what: str) -> object:
@@ -101,11 +101,11 @@ class World:
         return answer
 
     def speak(self, who: Identity, version: int) -> None:
-        """KIP-890: with the version the epoch changes, or a broker could not tell what a request is about."""
+        """KIP-890: with the version the epoch changes, or a broker could not assign a request to its transaction."""
         assert self.spoken.setdefault(who.epoch, version) == version, f"epoch {who.epoch} is used in both versions"
 
     def happen(self) -> None:
-        """What happens beside the producer's doing."""
+        """An event beside the producer's doing."""
         if self.chance.random() < 0.5:
             self.write_markers()
         if self.underway and self.chance.random() < 0.3:
@@ -214,7 +214,7 @@ class World:
             self.told[number] = False
 
     def check(self) -> None:
-        """All of a transaction or nothing of it, as its user was told; nothing twice, nothing open for ever."""
+        """All of a transaction or nothing of it, as its user was informed; nothing twice, nothing open for ever."""
         for _ in range(3):
             self.write_markers()
         fates: dict[int, set[bool | None]] = defaultdict(set)
@@ -228,11 +228,11 @@ class World:
                 assert told is not True or (there, record.decided) == (1, True), (
                     f"of transaction {number} a record is lost"
                 )
-                assert told is not False or record.decided is not True, f"transaction {number} was told to be aborted"
+                assert told is not False or record.decided is not True, f"transaction {number} was reported as aborted"
         for number, found in fates.items():
             told = self.told[number]
             assert len(found) == 1, f"transaction {number} is torn"
-            assert told is None or found in ({told}, {None}), f"transaction {number}: {found}, but {told} was told"
+            assert told is None or found in ({told}, {None}), f"transaction {number}: {found}, but {told} was reported"
             assert found != {None} or number == self.producer.number, f"transaction {number} hangs"
 
 
@@ -263,7 +263,7 @@ VERSIONS: dict[str, Callable[[int], int]] = {
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_nothing_is_torn_when_answers_are_lost(version: str) -> None:
+def test_nothing_is_torn_when_responses_are_lost(version: str) -> None:
     for seed in range(400):
         world = play(seed, lose=0.3, late=0.0, version=VERSIONS[version])
         assert world.producer.state is not State.FATAL_ERROR, f"seed {seed}: {world.producer.error}"
@@ -272,7 +272,7 @@ def test_nothing_is_torn_when_answers_are_lost(version: str) -> None:
 
 # Of 600 schedules, those that end in a fenced producer, by what came late and opened a transaction after the last one's
 # end: the question for a fresh epoch meets it there, as one of another producer's would. Kafka 3.9 aborts it, and then
-# does not know who asked; 4.3 does, and answers when he asks again.
+# does not know the producer; 4.3 does, and responds when the producer asks again.
 FENCED = {
     "1": {},
     "2": {},
@@ -284,7 +284,7 @@ FENCED = {
 
 @pytest.mark.parametrize("version", FENCED)
 def test_nothing_is_torn_when_requests_are_executed_late(version: str) -> None:
-    """As KAFKA-17754: an EndTxn whose answer nobody waits for any more meets the next transaction."""
+    """The fault is KAFKA-17754's: an EndTxn whose response no call waits for any more meets the next transaction."""
     late = 0
     fenced: Counter[str] = Counter()
     for seed in range(600):
@@ -301,7 +301,7 @@ def test_nothing_is_torn_when_requests_are_executed_late(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_on_a_sound_network_all_ends_as_told(version: str) -> None:
+def test_on_a_sound_network_all_ends_as_reported(version: str) -> None:
     for seed in range(200):
         world = play(seed, lose=0.0, late=0.0, version=VERSIONS[version])
         assert world.producer.ended == 8

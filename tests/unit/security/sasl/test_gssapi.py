@@ -169,7 +169,7 @@ def test_a_damaged_token(realm: Kdc, steps: int, change: str) -> None:
     check_refused(exchange, damaged)
 
 
-def test_a_last_answer_that_is_not_empty(realm: Kdc) -> None:
+def test_a_last_reply_that_is_not_empty(realm: Kdc) -> None:
     exchange, acceptor = from_keytab(realm), Acceptor(realm)
     message: bytes | None = exchange.first()
     for _ in range(2):
@@ -178,5 +178,5 @@ def test_a_last_answer_that_is_not_empty(realm: Kdc) -> None:
     check_refused(exchange, b"more")
 
 
-def test_an_answer_before_the_question(realm: Kdc) -> None:
+def test_a_reply_before_the_first_message(realm: Kdc) -> None:
     check_refused(from_keytab(realm), b"")

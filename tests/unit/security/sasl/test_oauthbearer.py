@@ -44,7 +44,7 @@ def test_an_error_is_acknowledged_and_then_raised() -> None:
     )
 
 
-def test_an_error_is_told_when_the_broker_ends_the_exchange() -> None:
+def test_an_error_is_reported_when_the_broker_ends_the_exchange() -> None:
     exchange = started()
     exchange.respond(ERROR)
     assert "status 'invalid_token'" in str(exchange.refused())
@@ -76,7 +76,7 @@ def test_whatever_the_broker_says_ends_in_one_error(challenge: bytes, after: byt
     check_refused(exchange, after)
 
 
-def test_an_answer_before_the_question() -> None:
+def test_a_reply_before_the_first_message() -> None:
     check_refused(OAuthBearerExchange(Secret(CANARY)), b"")
 
 

@@ -46,11 +46,11 @@ def test_what_cannot_be_said(user: str, password: str, authzid: str, said: str) 
 
 
 @given(st.binary(min_size=1))
-def test_any_other_answer_is_refused(answer: bytes) -> None:
+def test_any_other_reply_is_refused(answer: bytes) -> None:
     exchange = PlainExchange("tim", Secret(CANARY))
     exchange.first()
     check_refused(exchange, answer)
 
 
-def test_an_answer_before_the_question() -> None:
+def test_a_reply_before_the_first_message() -> None:
     check_refused(PlainExchange("tim", Secret(CANARY)), b"")

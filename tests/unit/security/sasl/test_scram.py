@@ -36,7 +36,7 @@ def started(mechanism: str = "SCRAM-SHA-256", **more: object) -> ScramExchange:
 
 
 def server_final(mechanism: str, client_first: bytes, server_first: bytes, final: bytes, password: bytes) -> bytes:
-    """What a broker that knows the password says at the end, written down from RFC 5802."""
+    """The last message of a broker that knows the password, written down from RFC 5802."""
     name = HASHES[mechanism]
     salt, count = server_first.split(b",")[1][2:], int(server_first.split(b",")[2][2:])
     salted = hashlib.pbkdf2_hmac(name, password, base64.b64decode(salt), count)
@@ -216,7 +216,7 @@ def test_only_deriving_keys_takes_long() -> None:
     one = started(keys=keys)
     assert [one.blocks(challenge) for challenge in (SERVER_FIRST, b"garbage", None)] == [True, False, False]
     one.respond(SERVER_FIRST)
-    assert not one.blocks(SERVER_FIRST), "what comes now is the final message"
+    assert not one.blocks(SERVER_FIRST), "the next one is the final message"
     other = started(keys=keys)
     assert [other.blocks(challenge) for challenge in (SERVER_FIRST, server_first(count=4097))] == [False, True]
 

@@ -1,4 +1,4 @@
-"""Decision records: what is encoded is decoded, in parts below the size limit of a record."""
+"""Decision records: encoded ones decode to themselves, in parts below the size limit of a record."""
 
 from __future__ import annotations
 

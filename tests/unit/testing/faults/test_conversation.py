@@ -1,4 +1,4 @@
-"""What becomes of frames: unchanged and in order without a fault, and with each exactly as it says."""
+"""The fate of frames: unchanged and in order without a fault, and with each exactly as it says."""
 
 import math
 
@@ -65,7 +65,7 @@ def test_frames_pass_unchanged_however_they_are_cut(bodies: list[bytes], steps: 
         pytest.param(sized(b"\x7f\xff" + bytes(30)), id="no API"),
     ],
 )
-def test_what_is_no_request_passes(data: bytes) -> None:
+def test_bytes_that_are_no_request_pass(data: bytes) -> None:
     staged = Staged(Rule(Reset()))
     staged.say(data[:3])
     staged.say(data[3:])
@@ -80,7 +80,7 @@ def test_a_client_without_a_name_is_known_as_none() -> None:
     assert staged.occasions[0].client_id is None
 
 
-def test_what_is_not_whole_when_a_side_ends_is_passed_on() -> None:
+def test_an_incomplete_frame_when_a_side_ends_is_passed_on() -> None:
     staged = Staged()
     staged.say(ONE + TWO[:5])
     staged.talk.client_ended(gone=False)
@@ -91,7 +91,7 @@ def test_what_is_not_whole_when_a_side_ends_is_passed_on() -> None:
     assert (staged.received, staged.client_end) == (FIRST + SECOND[:6], End.CLOSE)
 
 
-def test_a_client_that_has_said_all_still_gets_answers() -> None:
+def test_a_client_that_has_sent_all_still_gets_responses() -> None:
     staged = Staged()
     staged.say(ONE)
     staged.talk.client_ended(gone=False)
@@ -101,7 +101,7 @@ def test_a_client_that_has_said_all_still_gets_answers() -> None:
     assert staged.received == FIRST
 
 
-def test_what_nobody_hears_is_not_kept() -> None:
+def test_bytes_to_a_closed_side_are_not_kept() -> None:
     staged = Staged(Rule(Reset()))
     staged.say(ONE[:-1])
     staged.talk.client_ended(gone=True)
@@ -131,7 +131,7 @@ def test_a_reset_by_the_broker_comes_behind_what_it_said() -> None:
 # -- faults of requests
 
 
-def test_a_delayed_request_holds_what_is_behind_it() -> None:
+def test_a_delayed_request_holds_those_behind_it() -> None:
     staged = Staged(Rule(Delay(0.5, "request"), count=1, skip=1))
     staged.say(ONE + TWO + THREE, 10.0)
     assert staged.sent == ONE
@@ -157,7 +157,7 @@ def test_a_held_request_arrives_when_the_client_has_long_been_reset() -> None:
     staged = Staged(Rule(Hold(2.0), skip=1))
     staged.say(ONE + TWO + THREE)
     assert (staged.sent, staged.received, staged.client_end) == (ONE, b"", End.RESET)
-    staged.reply(FIRST)  # to nobody
+    staged.reply(FIRST)  # to a closed connection
     staged.pass_on(2.0)
     assert (staged.sent, staged.broker_end, staged.received) == (ONE + TWO, End.CLOSE, b"")
 
@@ -182,7 +182,7 @@ def test_a_request_is_cut(part: float, size: int, reset: bool) -> None:
 # -- faults of responses
 
 
-def test_a_delayed_response_holds_what_is_behind_it() -> None:
+def test_a_delayed_response_holds_those_behind_it() -> None:
     staged = Staged(Rule(Delay(0.5), count=1))
     staged.say(ONE + TWO)
     staged.reply(FIRST + SECOND, 10.0)
@@ -220,7 +220,7 @@ def test_a_response_comes_twice() -> None:
     assert staged.received == FIRST + FIRST + SECOND
 
 
-def test_a_request_comes_twice_and_is_answered_once() -> None:
+def test_a_request_comes_twice_and_gets_one_response() -> None:
     staged = Staged(Rule(Duplicate("request"), count=1))
     staged.say(ONE + TWO)
     assert staged.sent == ONE + ONE + TWO
@@ -231,7 +231,7 @@ def test_a_request_comes_twice_and_is_answered_once() -> None:
     assert staged.received == FIRST + SECOND
 
 
-def test_a_request_that_came_twice_is_answered_once_after_a_pardon() -> None:
+def test_a_request_that_came_twice_gets_one_response_after_a_pardon() -> None:
     staged = Staged(Rule(Duplicate("request"), count=1))
     staged.say(ONE + TWO)
     staged.talk.pardon()
@@ -239,8 +239,8 @@ def test_a_request_that_came_twice_is_answered_once_after_a_pardon() -> None:
     assert staged.received == FIRST + SECOND
 
 
-def test_a_request_that_came_twice_without_any_answer_leaves_the_others_theirs() -> None:
-    """As with acks=0."""
+def test_a_request_that_came_twice_without_any_response_leaves_the_others_theirs() -> None:
+    """Requests with acks=0 have no responses."""
     staged = Staged(Rule(Duplicate("request"), count=1))
     staged.say(ONE + TWO)
     staged.reply(SECOND)
@@ -301,8 +301,8 @@ def test_a_kept_response_is_the_client_s_when_the_broker_ends() -> None:
 # -- which response is whose
 
 
-def test_a_request_without_an_answer_leaves_its_fault_to_another() -> None:
-    """The first is not answered (acks=0), so its fault was not played, and the rule meets a third instead."""
+def test_a_request_without_a_response_leaves_its_fault_to_another() -> None:
+    """The first has no response (acks=0), so its fault was not played, and the rule meets a third instead."""
     staged = Staged(Rule(Duplicate(), count=1))
     staged.say(ONE + TWO)
     staged.reply(SECOND)
@@ -313,19 +313,19 @@ def test_a_request_without_an_answer_leaves_its_fault_to_another() -> None:
     assert staged.received == SECOND + THIRD + THIRD
 
 
-def test_requests_without_answers_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_without_responses_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "REMEMBERED", 2)
     staged = Staged(Rule(Duplicate(), count=1))
     staged.say(ONE + TWO)
     assert staged.given_back == 0
     staged.say(THREE)
     assert staged.given_back == 1
-    staged.reply(FIRST + SECOND)  # nobody knows any more what the first was about
+    staged.reply(FIRST + SECOND)  # the first is forgotten
     assert staged.received == FIRST + SECOND
 
 
 @pytest.mark.parametrize("ending", ["client", "broker", "reset"])
-def test_answers_that_never_come_leave_their_faults_to_others(ending: str) -> None:
+def test_responses_that_never_come_leave_their_faults_to_others(ending: str) -> None:
     staged = Staged(Rule(Reset(), api="EndTxn"), Rule(DropResponse()))
     staged.say(ONE + TWO)
     if ending == "client":
@@ -337,7 +337,7 @@ def test_answers_that_never_come_leave_their_faults_to_others(ending: str) -> No
     assert staged.given_back == 2
 
 
-def test_an_answer_to_no_request_passes() -> None:
+def test_a_response_to_no_request_passes() -> None:
     staged = Staged(Rule(DropResponse()))
     staged.say(ONE)
     staged.reply(response(99))
@@ -487,7 +487,7 @@ def test_a_black_hole_swallows_from_its_request_on_and_gives_back_at_its_end(way
     assert staged.broker_end is End.CLOSE
 
 
-def test_what_is_before_a_black_hole_goes_on() -> None:
+def test_frames_before_a_black_hole_go_on() -> None:
     """Frames that came in one piece with its request, and those that are late."""
     staged = Staged(Rule(Delay(1.0, "request"), count=1), Rule(BlackHole("request"), count=1, skip=1))
     staged.say(ONE + TWO + THREE)
@@ -604,7 +604,7 @@ def test_nothing_comes_behind_an_end() -> None:
     assert line.take(1e9) is None
 
 
-def test_a_reset_overtakes_what_is_on_its_way() -> None:
+def test_a_reset_overtakes_bytes_on_their_way() -> None:
     line = Line()
     line.put(b"a", 5.0)
     line.darken(0.0, 9.0)

@@ -38,7 +38,7 @@ from tests.support.frame_server import FrameServer, Peer
 ONE, TWO, THREE = (request("Metadata", number) for number in (1, 2, 3))
 FIRST, SECOND, THIRD = (response(number) for number in (1, 2, 3))
 SIZE = len(FIRST)
-SHORT = 0.2  # long enough to be told from nothing
+SHORT = 0.2  # long enough to differ from nothing
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_bytes_pass_unchanged_on_many_connections(server: FrameServer) -> None:
         assert proxy.requests == {(1, "me", "Fetch"): 12, (1, None, CONNECT): 3}
 
 
-def test_what_is_no_frame_passes() -> None:
+def test_bytes_that_are_no_frame_pass() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         with FaultProxy({1: address}, [Rule(Reset())]) as proxy, Peer(proxy.bootstrap) as peer:
@@ -136,7 +136,7 @@ def test_a_slow_reader_gets_everything() -> None:
         Peer(proxy.bootstrap) as other,
     ):
         slow.send(ONE + TWO)
-        for number in range(10):  # it holds nobody else
+        for number in range(10):  # it holds no other
             other.send(request("Metadata", number + 10))
             assert other.receive(len(big) + 8)[4:8] == (number + 10).to_bytes(4, "big")
         assert len(slow.receive(2 * len(big) + 16)) == 2 * len(big) + 16
@@ -412,7 +412,7 @@ def test_times_of_rules_begin_with_the_proxy(server: FrameServer) -> None:
         assert peer.receive(2 * SIZE) == FIRST + FIRST
 
 
-def test_who_waits_for_an_event_is_woken(proxy: FaultProxy, peer: Peer) -> None:
+def test_a_wait_for_an_event_is_woken(proxy: FaultProxy, peer: Peer) -> None:
     proxy.add(Rule(Reorder(SHORT)))
     begin = time.monotonic()
     peer.send(ONE)
@@ -433,7 +433,7 @@ def test_what_follows_from_the_seed_is_the_same_again(server: FrameServer) -> No
     assert fates(1) == fates(1) != fates(2)
 
 
-def test_who_waits_for_events_in_vain_is_told_which_came(proxy: FaultProxy, peer: Peer) -> None:
+def test_the_error_of_a_wait_in_vain_lists_the_events(proxy: FaultProxy, peer: Peer) -> None:
     proxy.add(Rule(Duplicate()))
     peer.send(ONE)
     peer.receive(2 * SIZE)
@@ -452,7 +452,7 @@ def test_a_server_that_dies_and_comes_back() -> None:
         first.close()
         with pytest.raises(ConnectionResetError):
             peer.receive(1)
-        with pytest.raises(ConnectionResetError), Peer(proxy.bootstrap) as other:  # nobody is there
+        with pytest.raises(ConnectionResetError), Peer(proxy.bootstrap) as other:  # no server is there
             other.receive(1)
         proxy.shut(1)
         with pytest.raises(ConnectionRefusedError):
@@ -519,7 +519,7 @@ def test_a_taken_port_is_an_error(server: FrameServer) -> None:
 def test_waiting_costs_nothing_and_memory_is_bounded(
     proxy: FaultProxy, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A black hole that is filled, an answer nobody reads, a slow line, a late one: nobody looks at them meanwhile."""
+    """A black hole that is filled, an unread response, a slow line, a late one: no thread looks at them meanwhile."""
     proxy.add(
         Rule(BlackHole(), api="Produce"),
         Rule(Delay(60.0), client_id="late"),
@@ -544,7 +544,7 @@ def test_waiting_costs_nothing_and_memory_is_bounded(
         other.socket.close()
 
 
-def test_an_unread_answer_stays_with_the_server() -> None:
+def test_an_unread_response_stays_with_the_server() -> None:
     with (
         FrameServer(answer=lambda number: response(number, bytes(1_000_000))) as server,
         FaultProxy({1: server.address}) as proxy,
@@ -559,7 +559,7 @@ def test_an_unread_answer_stays_with_the_server() -> None:
 
 
 def test_a_socket_that_another_has_closed_is_not_called() -> None:
-    """Two sockets are ready at once; whoever comes first closes the other."""
+    """Two sockets are ready at once; the first callback closes the other socket."""
     called: list[socket.socket] = []
     (one, from_one), (two, from_two) = socket.socketpair(), socket.socketpair()
     reactor = Reactor("test", lambda: None)

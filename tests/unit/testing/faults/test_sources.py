@@ -41,7 +41,7 @@ def test_a_connection_is_known_by_its_port(echo: str) -> None:
     assert pid_of(int(echo.rpartition(":")[2]), []) is None
 
 
-def test_another_process_is_told_apart(echo: str) -> None:
+def test_another_process_is_distinguished(echo: str) -> None:
     program = f"""
 import socket
 client = socket.create_connection({("127.0.0.1", int(echo.rpartition(":")[2]))!r})
@@ -56,7 +56,7 @@ input()
 
 
 @pytest.mark.parametrize("frames", [False, True])
-def test_a_client_that_is_parted_hears_nothing_until_it_is_not(echo: str, frames: bool) -> None:
+def test_a_client_that_is_parted_gets_nothing_until_it_is_not(echo: str, frames: bool) -> None:
     me = {"pid": os.getpid()}
 
     def who(port: int) -> int | None:
@@ -66,7 +66,7 @@ def test_a_client_that_is_parted_hears_nothing_until_it_is_not(echo: str, frames
     with FaultProxy({1: echo}, frames=frames, source_of=who) as proxy, connect(proxy.bootstrap) as old:
         old.sendall(noise)
         assert received(old, len(noise)) == noise
-        proxy.sever(1, 2)  # somebody else
+        proxy.sever(1, 2)  # another process
         old.sendall(noise)
         assert received(old, len(noise)) == noise
         proxy.sever(1, 3)

@@ -32,7 +32,7 @@ PATIENCE = 60.0  # never waited out: see `silence_is_seen`
 
 @pytest.fixture(autouse=True)
 def silence_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing answer is told by what the server has dealt with, not by the time that it takes on a busy machine."""
+    """A missing response shows by the bytes that the server has dealt with, not by time on a busy machine."""
     send, finish, fill = Connection.send, Connection.finish, Connection.fill
     sent: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
 
@@ -49,7 +49,7 @@ def silence_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         while len(self._received) < size and not readable(self._socket, 0.002):
             if DEALT_WITH.get(port) == sent.get(self) and not readable(self._socket, 0.05):
                 raise TimeoutError("the server has dealt with all, and says nothing")
-            assert time.monotonic() < deadline, "neither an answer nor silence"
+            assert time.monotonic() < deadline, "neither a response nor silence"
         fill(self, size, deadline)
 
     monkeypatch.setattr(Connection, "send", counted)
@@ -119,8 +119,8 @@ def hangs(exchange: Exchange) -> None:
         exchange.frames = []
 
 
-def answers_twice_out_of_order(exchange: Exchange) -> None:
-    """Keeps an answer back until the next request of the connection is answered."""
+def responds_out_of_order(exchange: Exchange) -> None:
+    """Keeps a response back until the next request of the connection has its response."""
     server = exchange.server
     kept: dict[str, bytes] = server.__dict__.setdefault("kept", {})
     if exchange.api == "Heartbeat" and not kept:
@@ -142,7 +142,7 @@ def negative_throttle_time(exchange: Exchange) -> None:
         exchange.encode()
 
 
-def answers_one_request_twice(exchange: Exchange) -> None:
+def responds_to_one_request_twice(exchange: Exchange) -> None:
     if exchange.api == "Heartbeat":
         exchange.frames *= 2
 
@@ -200,14 +200,14 @@ def test_death_is_found_and_made_small() -> None:
     assert [change.shape for change in find.case.target.damage] == ["size absolute"]
 
 
-def test_answers_out_of_order_are_found() -> None:
-    with FuzzedServer(answers_twice_out_of_order) as server:
+def test_responses_out_of_order_are_found() -> None:
+    with FuzzedServer(responds_out_of_order) as server:
         result = fuzz(server, "Heartbeat", "FindCoordinator", requests=120)
     assert {"correlation", "hang"} & {find.violation.rule for find in result.finds}
 
 
-def test_two_answers_to_one_request_are_found() -> None:
-    with FuzzedServer(answers_one_request_twice) as server:
+def test_two_responses_to_one_request_are_found() -> None:
+    with FuzzedServer(responds_to_one_request_twice) as server:
         result = fuzz(server, "Heartbeat", requests=400)
     assert any(find.violation.rule in ("correlation", "unasked-answer") for find in result.finds)
 
@@ -292,7 +292,7 @@ def test_a_server_that_stays_dead_ends_the_run(tmp_path: Path, monkeypatch: pyte
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Python's own answer to SIGINT, which a job in a shell's background starts without."""
+    """Python's own reaction to SIGINT, which a job in a shell's background starts without."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""What the fuzzer calls a find: each rule broken and kept, the judge's verdicts, and how finds are made smaller."""
+"""The fuzzer's finds: each rule broken and kept, the judge's verdicts, and how finds are made smaller."""
 
 import struct
 from typing import Any
@@ -201,7 +201,7 @@ def answer(step: int = 0, status: str = execute.ANSWERED, **fields: Any) -> Answ
     return Answer(step, status, **({"asked_id": 1, "answered_id": 1} | fields))
 
 
-def test_verdicts_on_one_answer() -> None:
+def test_verdicts_on_one_response() -> None:
     assert verdict(answer()) == []
     assert verdict(answer(status=execute.SILENT)) == [("hang", 0)]
     assert verdict(answer(status=execute.SILENT), damaged=True) == [("hang", 0)]
@@ -223,7 +223,7 @@ def test_what_follows_a_close_is_no_find_of_its_own() -> None:
     assert verdict(answer(0), answer(1, execute.SILENT)) == [("hang", 1)]
 
 
-def test_rules_are_asked_only_of_the_right_answer() -> None:
+def test_rules_are_applied_only_to_the_right_response() -> None:
     response = build(MESSAGES["HeartbeatResponse"], {"error_code": 4711})
     read = {"api": "Heartbeat", "version": 3, "request": HEARTBEAT(), "response": response}
     assert verdict(answer(**read)) == [("error-code", 0)]

@@ -1,4 +1,4 @@
-"""The fuzzer's parts: what is made, what may be sent, what is damaged, and the command around it."""
+"""The fuzzer's parts: generated requests, permitted ones, damaged ones, and the command around it."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What the fuzzer may send, and to whom: nothing that harms leaves without permission, in whatever bytes it hides."""
+"""Permitted requests of the fuzzer: nothing that harms leaves without permission, in whatever bytes it hides."""
 
 import struct
 from typing import Any
@@ -80,7 +80,7 @@ def test_keys_of_every_declared_message_are_known() -> None:
     assert safety.request_name(7) is None
 
 
-# -- what is in them
+# -- the contents of frames
 
 
 @pytest.mark.parametrize("api", GROUP_APIS)
@@ -108,7 +108,7 @@ def test_no_topic_is_created_by_asking_for_it(version: int) -> None:
     assert may(frame(Metadata(topics=[] if version == 0 else None), version))
 
 
-def test_nobody_fetches_in_a_replicas_name() -> None:
+def test_no_fetch_is_sent_in_a_replicas_name() -> None:
     assert may(frame(Fetch(), 12))
     assert not may(frame(Fetch(replica_id=0), 12))
     assert not may(frame(Fetch(replica_id=2), 4))
@@ -132,7 +132,7 @@ def test_every_frame_of_a_stream_counts() -> None:
     assert may(b"\0\0\0\3abc")
 
 
-def test_frames_and_what_is_left_of_them() -> None:
+def test_frames_and_the_rest_of_them() -> None:
     assert list(safety.frames_of(b"\0\0\0\1a\0\0\0\2bc\0\0")) == [b"a", b"bc"]
     assert safety.unfinished(b"\0\0\0\1a\0\0") == (2, -1)
     assert safety.unfinished(b"\0\0\0\1a\0\0\0\5b") == (5, 5)
@@ -224,7 +224,7 @@ def test_requests_sent_at_once_are_judged_as_they_follow_each_other() -> None:
             execute(target, Case(1, 0, case.DAMAGED, steps, case.JOINED), destructive=False)
 
 
-def test_what_is_made_without_permission_only_reads_or_is_the_fuzzers_own() -> None:
+def test_cases_without_permission_only_read_or_are_the_fuzzers_own() -> None:
     """The whole way, generator, oddities and scenarios, for a server that advertises nearly everything."""
 
     def advertise(exchange: Exchange) -> None:

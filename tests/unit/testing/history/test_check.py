@@ -90,7 +90,9 @@ def test_one_mistake_is_found_and_nothing_else(plant: Callable[[World], Expected
 
 @pytest.mark.usefixtures("_windows")
 @pytest.mark.parametrize(("plant", "seed"), CASES, ids=lambda value: getattr(value, "__name__", None))
-def test_a_mistake_that_was_once_told_wrongly(plant: Callable[[World], Expected], seed: int, tmp_path: Path) -> None:
+def test_a_mistake_that_was_once_reported_wrongly(
+    plant: Callable[[World], Expected], seed: int, tmp_path: Path
+) -> None:
     assert is_found_alone(plant, seed, tmp_path / "history")
 
 
@@ -100,7 +102,7 @@ def test_a_mistake_that_looks_like_another_is_not_planted() -> None:
         planted_mistakes.take_only_the_offsets_of_an_undecided_transaction(World(2619605745))
 
 
-def test_a_finding_tells_what_where_and_by_which_operations(tmp_path: Path) -> None:
+def test_a_finding_names_its_kind_place_and_operations(tmp_path: Path) -> None:
     path = tmp_path / "history"
     with History(path) as history:
         writer = history.producer(1, "kafwire")
@@ -122,7 +124,7 @@ def test_a_finding_tells_what_where_and_by_which_operations(tmp_path: Path) -> N
     ]
 
 
-def test_all_is_counted_and_some_of_each_kind_told(tmp_path: Path) -> None:
+def test_all_is_counted_and_some_of_each_kind_reported(tmp_path: Path) -> None:
     path = tmp_path / "history"
     with History(path) as history:
         writer = history.producer(1)
@@ -155,7 +157,7 @@ def test_what_a_producer_does_not_promise_is_counted_and_no_finding(tmp_path: Pa
     assert "not promised: lost=1" in str(report)
 
 
-def test_what_nobody_read_is_counted_and_not_judged(tmp_path: Path) -> None:
+def test_unread_records_are_counted_and_not_judged(tmp_path: Path) -> None:
     path = tmp_path / "history"
     with History(path) as history:
         writer = history.producer(1)
@@ -229,7 +231,7 @@ def test_what_a_broker_did_not_call_aborted_is_excused_where_that_is_known(tmp_p
     all_of_it = check(path, concealed={T0: [(0, 4)]})
     assert all_of_it.ok, str(all_of_it)
     assert all_of_it.counts["concealed"] == 2
-    # What committed is nobody's to leave out.
+    # Committed records may not be left out.
     assert check(path, concealed={T0: [(0, 9)]}).counts["concealed"] == 2
 
 
@@ -322,7 +324,7 @@ def test_a_view_without_an_end_does_not_count(tmp_path: Path) -> None:
 
 
 def test_a_committed_transaction_may_have_been_deleted_in_part(tmp_path: Path) -> None:
-    """By retention: observers begin behind its first record."""
+    """Retention may do so: observers begin behind its first record."""
     path = tmp_path / "history"
     with History(path) as history:
         writer = history.producer(1)

@@ -73,7 +73,7 @@ def test_what_no_writer_writes_is_refused(tmp_path: Path, what: str) -> None:
         read(tmp_path, *written)
 
 
-def test_a_kind_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "history"
     writer = LogWriter(path, lambda _: None)
     writer.append([(99, b"")])
@@ -136,7 +136,7 @@ def test_records_and_transactions_are_counted(tmp_path: Path) -> None:
         entries.Ok(1, 0, numbers(0, 2), [9, 4]),
         entries.Ok(1, 1, numbers(1), [-1]),
         entries.Outcome(1, True, numbers(3, 6), "refused"),
-        entries.Outcome(1, True, numbers(3), "told again"),
+        entries.Outcome(1, True, numbers(3), "reported again"),
         entries.Outcome(1, False, numbers(4), "lost"),
         entries.Offset(1, 1, 1, 7, "g"),
         entries.End(1, 1, entries.UNKNOWN, ""),

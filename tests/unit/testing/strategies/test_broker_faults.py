@@ -36,7 +36,7 @@ def test_every_script_can_be_played(script: list[BrokerEvent]) -> None:
 
 
 @given(broker_events(apis=list(RETRIABLE), **WORLD))
-def test_what_is_printed_is_the_call(event: BrokerEvent) -> None:
+def test_the_printed_text_is_the_call(event: BrokerEvent) -> None:
     class Target:
         def __getattr__(self, name: str) -> Any:
             return lambda *arguments, **options: BrokerEvent(name, arguments, options)
@@ -71,7 +71,7 @@ def test_kinds_and_apis_are_those_asked_for(data: st.DataObject) -> None:
     assert event.name == "hang_up" or event.arguments[1] <= 0.01
 
 
-def test_mistakes_are_told() -> None:
+def test_mistakes_are_errors() -> None:
     with pytest.raises(ValueError, match="nothing can happen"):
         find(broker_events(kinds=["move_leader"]), lambda event: True)
     with pytest.raises(ValueError, match="client survives for CreateAcls"):

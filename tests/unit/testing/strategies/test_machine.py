@@ -1,4 +1,4 @@
-"""`ConnectionMachine` passes what is right, the frame core among it, and finds each of many planted bugs."""
+"""`ConnectionMachine` passes correct code, the frame core among it, and finds each of many planted bugs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class SimpleAdapter(ConnectionAdapter):
             self.left -= size
             if answered:
                 self.sent.append((token, correlation_id))
-            elif self.bug != "forgets what is not answered":
+            elif self.bug != "forgets requests without a response":
                 self.done.append((token, None))
         return data
 
@@ -126,7 +126,7 @@ class SimpleAdapter(ConnectionAdapter):
 
     def complete(self, frame: bytes) -> None:
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
-        if self.bug == "answers by id":
+        if self.bug == "responds by id":
             for pair in self.sent:
                 if pair[1] == correlation_id:
                     self.sent.remove(pair)
@@ -134,7 +134,7 @@ class SimpleAdapter(ConnectionAdapter):
                     return
         if self.bug == "drops what it does not know" and (not self.sent or self.sent[0][1] != correlation_id):
             return
-        if self.bug == "answers before requests" and any(correlation_id == each[1] for each in self.unsent):
+        if self.bug == "responds before requests" and any(correlation_id == each[1] for each in self.unsent):
             return
         if not self.sent or (self.sent[0][1] != correlation_id and self.bug != "any id"):
             raise ProtocolError("not the id")
@@ -154,15 +154,15 @@ BUGS = (
     "sends after a refusal",
     "sends nothing for one byte",
     "takes one more",
-    "forgets what is not answered",
+    "forgets requests without a response",
     "goes on after a refusal",
     "loses a lone byte of a prefix",
     "any size",
     "skips small sizes",
     "one frame per piece",
-    "answers by id",
+    "responds by id",
     "drops what it does not know",
-    "answers before requests",
+    "responds before requests",
     "any id",
     "cuts long ones",
     "loses one at the end",
@@ -196,7 +196,7 @@ def test_a_planted_bug_is_found(bug: str) -> None:
 
 
 @pytest.mark.parametrize("bug", ["waits for all", "one frame per piece", "any id"])
-def test_what_is_found_shrinks_to_few_steps(bug: str) -> None:
+def test_a_find_shrinks_to_few_steps(bug: str) -> None:
     with pytest.raises(AssertionError) as caught:
         # always the same examples: from some beginnings shrinking ends a little above the smallest
         run_state_machine_as_test(machine(bug), settings=settings(QUIET, derandomize=True, max_examples=3000))
@@ -210,7 +210,7 @@ def test_faults_may_be_left_out() -> None:
         faults = frozenset(Fault) - {Fault.LATER_ID}
 
         def connect(self) -> ConnectionAdapter:
-            return SimpleAdapter(self.max_frame, "answers by id")
+            return SimpleAdapter(self.max_frame, "responds by id")
 
     run_state_machine_as_test(Tolerant, settings=settings(QUIET, max_examples=seeds.examples(40)))
 

@@ -89,7 +89,7 @@ def smallest(strategy: st.SearchStrategy[Any], wanted: Callable[[Any], bool]) ->
 
 
 def failure(strategy: st.SearchStrategy[Any], wrong: Callable[[Any], bool]) -> str:
-    """What Hypothesis prints of a test that fails when `wrong`."""
+    """The text that Hypothesis prints of a test that fails when `wrong`."""
 
     @settings(SHRUNK)
     @given(strategy)
@@ -295,7 +295,7 @@ def test_damaged_batches_are_batches_or_an_error(data: Mutated) -> None:
 
 @given(mutated(frames("response", ["Metadata", "ApiVersions", "Fetch"])))
 @settings(max_examples=seeds.examples(50), suppress_health_check=ANY_HEALTH)
-def test_damaged_answers_are_answers_or_an_error(data: Mutated) -> None:
+def test_damaged_responses_are_responses_or_an_error(data: Mutated) -> None:
     frame: Frame = data.origin
     asked: Any = MESSAGES[type(frame.message).__name__.replace("Response", "Request")]
     try:
@@ -422,7 +422,7 @@ def test_batches_cover_their_range() -> None:
 
 
 def kinds_of(batches: list[EncodedBatch]) -> set[object]:
-    """What there is in batches, and in the records of which format version."""
+    """The kinds of batches, and of records, by format version."""
     seen: set[object] = set()
     for batch in batches:
         kinds = {"transactional": batch.transactional, "control": batch.control, "empty": not batch.records,
@@ -533,10 +533,10 @@ def test_connections_cover_their_range_and_shrink() -> None:
         return (
             {len(connection.requests) for connection in found}
             | {f"in pieces: {len(connection.sent) > 1}" for connection in found}
-            | {"without an answer" for connection in found if None in connection.responses}
+            | {"without a response" for connection in found if None in connection.responses}
         )
 
-    wanted = {1, 2, 3, "in pieces: False", "in pieces: True", "without an answer"}
+    wanted = {1, 2, 3, "in pieces: False", "in pieces: True", "without a response"}
     strategy = connections(["Produce", "Metadata"], max_requests=3)
     assert kinds(drawn_until(strategy, 200, lambda found: wanted - kinds(found))) == wanted
     small = smallest(connections(["Metadata"]), lambda connection: len(connection.requests) > 1)
