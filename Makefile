@@ -91,10 +91,10 @@ test-postgresql: ready $(VENV)/has-postgresql
 	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q $(POSTGRESQL_TESTS)
 
 test-kcat: ready
-	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q tests/integration/test_docs_porting_kcat.py
+	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q tests/integration/docs/test_docs_porting_kcat.py
 
 test-arrow: ready
-	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q --long tests/integration/test_arrow_consumers.py
+	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q --long tests/integration/consumer/test_arrow_consumers.py
 
 # Compiling and downloading at once.
 ready: $(VENV)/made
@@ -121,7 +121,7 @@ bench-spark: build $(VENV)/has-test $(VENV)/has-bench jars
 dist: ready $(VENV)/has-dist $(if $(filter x86_64,$(shell uname -m)),$(VENV)/has-wheel)
 	$(BIN)/python -m scripts.dist
 	$(BIN)/python -m benchmarks.wheel build/dist/*.whl --least 0.9
-	KAFKA=real $(BIN)/python -m pytest -q --long tests/integration/test_first_hour.py
+	KAFKA=real $(BIN)/python -m pytest -q --long tests/integration/docs/test_first_hour.py
 
 wheels: ready $(VENV)/has-dist $(VENV)/has-wheel
 	$(BIN)/python -m scripts.all_wheels

@@ -21,7 +21,7 @@ from confluent_kafka.cimpl import NewTopic
 import kafwire
 from kafwire import TopicPartition
 from kafwire.testing import KafkaCluster
-from tests.support.group_clients import GroupClient, JavaMembers, KafwireMember
+from tests.support.group.clients import GroupClient, JavaMembers, KafwireMember
 
 VALUE = b"v" * 100
 READ_RECORDS = 4_000_000

@@ -25,7 +25,7 @@ from typing import Any
 import kafwire
 from kafwire.outbox import Outbox, postgresql_schema, sqlite_schema
 from kafwire.testing import KafkaCluster
-from tests.support.postgresql import PostgreSql
+from tests.support.outbox.postgresql import PostgreSql
 
 PAYLOAD = b"v" * 100
 KEYS = 1000

@@ -27,7 +27,7 @@ import kafwire
 from kafwire import TopicPartition, protocol
 from kafwire.testing import KafkaCluster
 from kafwire.testing.kafka import class_path, java
-from tests.support.java_client import LOGGING, compiled, end
+from tests.support.java.client import LOGGING, compiled, end
 
 SOURCE = Path(__file__).parent / "java" / "ShareReader.java"
 # Topics: size of values, bytes of a producer's batch, records. Kafka's own producer has batches of 16 KiB.

@@ -28,7 +28,7 @@ from scripts.wheels import DistError, Target
 
 WHEELS = dist.ROOT / "build" / "wheels"
 FOREIGN = dist.ROOT / "build" / "foreign"
-FIRST_HOUR = "tests/integration/test_first_hour.py"
+FIRST_HOUR = "tests/integration/docs/test_first_hour.py"
 OLDEST = (3, 11)
 NOT_FOUND = re.compile(r"Error relocating [^:]*: (\S+): symbol not found")
 INTERPRETERS = re.compile(r"_?Py[A-Z_]")

@@ -26,7 +26,7 @@ SLOWEST = 20
 # Characters of an error that are printed once more at the end.
 ERROR_LENGTH = 400
 FRESH = {"KAFWIRE_SEED": "fresh"}
-# Real brokers for tests that the everyday run does on embedded ones (tests/support/either_kafka.py).
+# Real brokers for tests that the everyday run does on embedded ones (tests/support/broker/either_kafka.py).
 ON_KAFKA = {"KAFKA": "real"}
 MORE = {**FRESH, "KAFWIRE_EXAMPLES": "10"}
 # Suites of other clients: names, or with sources of the user's NAME=FOLDER (scripts/foreign_suites).

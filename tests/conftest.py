@@ -36,11 +36,11 @@ MAY_BE_SKIPPED = [
             "tests/unit/security/sasl/test_gssapi.py",
             "tests/unit/security/test_login.py::test_gssapi",
             "tests/conformance/test_java_kerberos.py",
-            "tests/integration/test_security_gssapi.py",
+            "tests/integration/security/test_security_gssapi.py",
         )
     ),
     (
-        "tests/integration/test_kafka_cluster_gssapi.py",
+        "tests/integration/cluster/test_kafka_cluster_gssapi.py",
         "no MIT Kerberos here",
         "a KDC is of Debian's packages, and not in every container",
     ),
@@ -51,13 +51,13 @@ MAY_BE_SKIPPED = [
             "a server is of Debian's packages, its drivers an extra",
         )
         for where in (
-            "tests/integration/test_outbox_postgresql",
-            "tests/integration/test_database_offsets_postgresql",
-            "tests/integration/test_spark_database_postgresql",
+            "tests/integration/outbox/test_outbox_postgresql",
+            "tests/integration/outbox/test_database_offsets_postgresql",
+            "tests/integration/spark/test_spark_database_postgresql",
         )
     ),
     (
-        "tests/integration/test_docs_porting_kcat.py::",
+        "tests/integration/docs/test_docs_porting_kcat.py::",
         r"no kcat here|kcat [\d.]+ here",
         "it is Debian's package; what 1.7.1 does is recorded, and compared in any case",
     ),
@@ -158,8 +158,8 @@ def seed() -> int:
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster | EmbeddedKafka]:
-    """The plugin's `cluster`, or an embedded broker for modules that prove the same on it (support/either_kafka.py)."""
-    from tests.support.either_kafka import IS_REAL, either_kafka
+    """The plugin's `cluster`, or an embedded broker where it proves the same (support/broker/either_kafka.py)."""
+    from tests.support.broker.either_kafka import IS_REAL, either_kafka
 
     if IS_REAL or request.node.get_closest_marker("either_kafka") is None:
         yield request.getfixturevalue("cluster")

@@ -6,7 +6,7 @@ fails: by a violation, an exception, a hang or a crash. Runs that fail without a
 that do not execute what a mistake alters.
 
 With `--area groups` the mistakes are those of `planted_groups.toml`, and runs are the combined schedules of groups
-(`tests/support/group_combinations.py`) of the mistake's theme, or those of share groups.
+(`tests/support/group/combinations.py`) of the mistake's theme, or those of share groups.
 """
 
 from __future__ import annotations
@@ -170,7 +170,8 @@ def _prepare(theme: str) -> None:
 
 def _violation(seed: int, theme: str) -> str:
     if theme:
-        from tests.support import group_combinations, share_combinations
+        from tests.support.group import combinations as group_combinations
+        from tests.support.share import combinations as share_combinations
 
         play = share_combinations.run if theme == "share" else group_combinations.run
         return "".join(play(seed)[:1])
@@ -187,7 +188,7 @@ def seeds_of(theme: str, count: int) -> list[int]:
     """The first seeds of a theme's schedules; all begin with 0 for runs that have no theme."""
     if theme in ("", "share"):
         return list(range(count))
-    from tests.support.group_plan import Plan
+    from tests.support.group.plan import Plan
 
     return list(itertools.islice((seed for seed in itertools.count() if Plan(seed).theme_name == theme), count))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.java_oracle import Oracle
+from tests.support.java.oracle import Oracle
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,7 +13,7 @@ from kafwire.protocol import MESSAGES, Message, Request, encode_request_header
 from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, from_json, to_json
 from tests.support import reference_messages as reference
 from tests.support import seeds
-from tests.support.java_oracle import Differences, Oracle, OracleError, as_read, good, judged_differently, make, read
+from tests.support.java.oracle import Differences, Oracle, OracleError, as_read, good, judged_differently, make, read
 from tests.support.kafka_definitions import pairs
 from tests.support.message_samples import records_of, samples
 

@@ -13,8 +13,8 @@ from kafwire.consumer.group.assignors import ASSIGNORS
 from kafwire.consumer.group.member import Assignment, GroupMember
 from kafwire.consumer.group.subscription import assigned, assignment, member_of, subscription
 from tests.support import seeds
-from tests.support.java_oracle import Oracle, good
-from tests.support.made_groups import draw_members, draw_topics, evenness, moved, problems
+from tests.support.group.made_groups import draw_members, draw_topics, evenness, moved, problems
+from tests.support.java.oracle import Oracle, good
 
 CASES = seeds.examples(400)
 RACKS = ("a", "b", "c")

@@ -7,8 +7,9 @@ import json
 import pyarrow as pa
 
 from kafwire.avro import AvroDecoder
-from tests.support import avro_samples, java_avro
+from tests.support import avro_samples
 from tests.support.avro_samples import Samples, ordered
+from tests.support.java import avro as java_avro
 from tests.support.seeds import examples, of_test
 
 

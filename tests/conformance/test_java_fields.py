@@ -12,7 +12,7 @@ from kafwire.errors import ProtocolError
 from kafwire.protocol import MESSAGES, Struct
 from kafwire.protocol.kafka_json import camel_case
 from kafwire.protocol.spec import Field
-from tests.support.java_oracle import Oracle, OracleError, fill
+from tests.support.java.oracle import Oracle, OracleError, fill
 from tests.support.kafka_definitions import definitions, pairs, valid_versions
 
 NAMES = sorted({name for name, _ in pairs()})

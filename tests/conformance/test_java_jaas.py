@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafwire.config.jaas import parse_jaas
 from kafwire.errors import ConfigError
 from kafwire.secret import Secret
-from tests.support.java_oracle import Oracle, OracleError
+from tests.support.java.oracle import Oracle, OracleError
 
 COMPARED: Counter[str] = Counter()
 

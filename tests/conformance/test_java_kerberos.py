@@ -6,7 +6,7 @@ import pytest
 
 from kafwire.errors import AuthenticationError
 from kafwire.security.sasl.gssapi import GssapiExchange
-from tests.support.java_oracle import Oracle, OracleError
+from tests.support.java.oracle import Oracle, OracleError
 from tests.support.kerberos import Kdc, needed
 
 needed()

@@ -11,8 +11,8 @@ from kafwire.producer.buffer._partitioner import PartitionWeights
 from kafwire.producer.buffer.partitioner import Balance
 from tests.support import seeds
 from tests.support.accumulator_store import Store
-from tests.support.java_oracle import Oracle
-from tests.support.reference_partitions import sample_keys
+from tests.support.java.oracle import Oracle
+from tests.support.java.reference_partitions import sample_keys
 
 COUNTS = [1, 2, 3, 7, 12, 100, 1000]
 

@@ -18,7 +18,7 @@ from kafwire.protocol import MESSAGES
 from kafwire.records import RecordBatch, decode_batches, encode_batch
 from kafwire.testing.strategies.wire import with_right_checksums
 from tests.support import seeds
-from tests.support.java_oracle import Differences, Oracle, OracleError, good, judged_differently
+from tests.support.java.oracle import Differences, Oracle, OracleError, good, judged_differently
 
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in CODECS if magic == 2 or codec != "zstd"]
 CONTROL_TYPES = (

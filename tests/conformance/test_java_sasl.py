@@ -15,7 +15,7 @@ from kafwire.security.sasl.oauthbearer import OAuthBearerExchange
 from kafwire.security.sasl.plain import PlainExchange
 from kafwire.security.sasl.scram import HASHES, ScramExchange
 from tests.support import seeds
-from tests.support.java_oracle import Oracle, OracleError
+from tests.support.java.oracle import Oracle, OracleError
 
 COMPARED: Counter[str] = Counter()
 

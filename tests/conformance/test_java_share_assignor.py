@@ -13,7 +13,7 @@ from kafwire.broker.groups.consumer_member import TopicPartition
 from kafwire.broker.groups.hash_order import hash_of_id
 from kafwire.broker.groups.share_assignor import Assignment, ShareSpec, simple
 from tests.support import seeds
-from tests.support.java_oracle import Oracle
+from tests.support.java.oracle import Oracle
 
 GROUPS = seeds.examples(200)
 CHANGES = 4

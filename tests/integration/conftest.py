@@ -10,7 +10,7 @@ import pytest
 
 from kafwire.testing import KafkaCluster
 from kafwire.testing.faults import FaultProxy
-from tests.support.either_kafka import either_kafka
+from tests.support.broker.either_kafka import either_kafka
 from tests.support.real_topics import PARKED_MS, all_up
 
 

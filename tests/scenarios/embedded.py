@@ -12,7 +12,7 @@ from kafwire.broker.state import ClusterState
 from kafwire.broker.transactions.transactions import Transactions
 from tests.scenarios.answers import Difference
 from tests.scenarios.script import Restart
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 # Lines in which the embedded broker is known not to respond as Kafka does.
 KNOWN: list[Difference] = []

@@ -10,7 +10,7 @@ from typing import Any
 from kafwire.protocol import encode_request
 from tests.scenarios.answers import Difference
 from tests.scenarios.script import Restart
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 # Lines in which the simulated broker is known not to respond as Kafka does.
 KNOWN: list[Difference] = []

@@ -1,1 +1,1 @@
-"""Producers under faults, for a long time: their outcomes are compared with the log. See docs/operate/reliability.md."""
+"""Producers under faults, for a long time: the log judges their outcomes. See docs/operate/reliability.md."""

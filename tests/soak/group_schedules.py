@@ -2,9 +2,9 @@
 
 | kind | schedules | judge |
 |---|---|---|
-| `plain` | `tests/support/group_schedule.py`: consumers alone, brokers that fail | in itself |
-| `combined` | `tests/support/group_combinations.py`: programs of every kind under combined faults | `group_judge.py` |
-| `share` | `tests/support/share_combinations.py`: share groups with slow brokers | `share_judge.py` |
+| `plain` | `tests/support/group/schedule.py`: consumers alone, brokers that fail | in itself |
+| `combined` | `tests/support/group/combinations.py`: programs of every kind under combined faults | `group_judge.py` |
+| `share` | `tests/support/share/combinations.py`: share groups with slow brokers | `share_judge.py` |
 
 Each seed plays one schedule of each kind. A schedule that fails prints its events, and the command that repeats it.
 0: nothing was found; 1: something was.
@@ -21,7 +21,9 @@ import sys
 import time
 from collections import Counter
 
-from tests.support import group_combinations, group_schedule, share_combinations
+from tests.support.group import combinations as group_combinations
+from tests.support.group import schedule as group_schedule
+from tests.support.share import combinations as share_combinations
 
 KINDS = {"plain": group_schedule.run, "combined": group_combinations.run, "share": share_combinations.run}
 RUNS_OF_A_PROCESS = 500

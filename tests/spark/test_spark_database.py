@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from kafwire.spark.checkpoint import committed, open_checkpoint
 from kafwire.testing import EmbeddedKafka
-from tests.support.database_query import RECORDS, TABLE, run, run_alone
+from tests.support.outbox.database_query import RECORDS, TABLE, run, run_alone
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -12,7 +12,7 @@ import pytest
 
 import kafwire
 from kafwire.testing import KafkaCluster
-from tests.support.killed_spark_driver import STEPS
+from tests.support.spark.killed_spark_driver import STEPS
 
 ROOT = Path(__file__).parents[2]
 LONGEST_S = 120
@@ -29,7 +29,7 @@ def run(cluster: KafkaCluster, topic: str, folder: Path, step: str) -> int:
     arguments = [cluster.bootstrap, topic, str(folder / "checkpoint"), step]
     with (folder / "driver.log").open("ab") as log:
         program = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.killed_spark_driver", *arguments],
+            [sys.executable, "-m", "tests.support.spark.killed_spark_driver", *arguments],
             cwd=ROOT,
             env=environment,
             stdout=log,

@@ -9,7 +9,7 @@ from kafwire.errors import BrokerError, ConfigError
 from kafwire.spark import processes
 from kafwire.spark.options import WriteOptions
 from kafwire.spark.writer import KafwireWriter
-from tests.support.scripted_broker import ScriptedBroker
+from tests.support.broker.scripted_broker import ScriptedBroker
 
 
 def rows(topics: list[str | None]) -> pa.RecordBatch:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kafwire.errors import ErrorCode
-from tests.support import scripted_broker as scripted
+from tests.support.broker import scripted_broker as scripted
 
 # Short enough for a test, long enough for a busy machine.
 QUICK: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50, "reconnect_backoff_ms": 10, "linger_ms": 0}

@@ -43,7 +43,7 @@ RETURNED = (
 )
 # Public where they are described.
 ITERATED = {"__iter__", "__aiter__", "__await__"}
-# Names in the examples that need a broker; see `tests/integration/test_doctests.py`.
+# Names in the examples that need a broker; see `tests/integration/docs/test_doctests.py`.
 ON_BROKER = frozenset(
     {"bootstrap", "client", "cluster", "consumer", "producer", "proxy", "topic", "partition", "sasl_options"}
 )

@@ -11,8 +11,8 @@ from kafwire.producer.transactions.manager import Transactions
 from kafwire.testing.simulation.kafka import HANGUP, Answer, Call
 from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors
+from tests.support.simulated.producer import Work, errors
+from tests.support.simulated.world import World
 
 IN = TopicPartition("in", 0)
 

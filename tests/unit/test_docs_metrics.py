@@ -16,7 +16,7 @@ from kafwire.spark.stream_progress import ProgressHistory
 from kafwire.stream import MemorySource, Pipeline, StreamMonitor
 from kafwire.testing.simulation.cluster import ClusterWorld
 from tests.support.doc_names import rows, spans
-from tests.support.spark_progress import report
+from tests.support.spark.progress import report
 
 TEXT = (Path(__file__).parents[2] / "docs" / "operate" / "metrics.md").read_text()
 

@@ -20,7 +20,7 @@ from kafwire.errors import ConfigError, KafkaConnectionError, KafkaError, Protoc
 from kafwire.foreign_text import printable
 from kafwire.runtime.log import LogLine, log
 from kafwire.testing.simulation.kafka import Call
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 FOREIGN = "evil\x1b[31m\r\nERROR kafwire: all is lost\u202e\x07\x9b"
 SHOWN = r"evil\x1b[31m\r\nERROR kafwire: all is lost\u202e\x07\x9b"

@@ -22,8 +22,8 @@ from kafwire.errors import ConfigError, KafkaError, SerializationError
 from kafwire.records import encode_batch
 from kafwire.serializer_calls import Deserializers, Serializers
 from tests.support.serializers import Tagged, awaited
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, log_of
+from tests.support.simulated.consumer import Consuming, log_of
+from tests.support.simulated.world import World
 
 SERVERS = {"bootstrap_servers": "h:1"}
 

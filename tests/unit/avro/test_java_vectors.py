@@ -1,4 +1,4 @@
-"""The columns hold the values that Apache Avro 1.12.1 in Java read (tests/support/java_avro.py wrote the file)."""
+"""The columns hold the values that Apache Avro 1.12.1 in Java read (tests/support/java/avro.py wrote the file)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from kafwire.avro import AvroDecoder
 from tests.support import avro_samples
 from tests.support.avro_samples import ordered
-from tests.support.java_avro import VECTORS, value
+from tests.support.java.avro import VECTORS, value
 
 
 def test_columns_are_what_java_read() -> None:

@@ -13,7 +13,7 @@ from kafwire.broker.topics.config_def import BOOLEAN, DOUBLE, INT, LIST, ConfigD
 from kafwire.broker.topics.reassignments import Reassignments
 from kafwire.errors import ErrorCode
 from kafwire.records import decode_batches, encode_batch
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 NO_ID = uuid.UUID(int=0)
 

@@ -11,7 +11,7 @@ from kafwire.broker import dispatch
 from kafwire.broker.frames import write_response
 from kafwire.broker.request import Request
 from kafwire.broker.state import ClusterState
-from tests.support.broker_samples import sample
+from tests.support.broker.samples import sample
 
 
 def cluster() -> ClusterState:

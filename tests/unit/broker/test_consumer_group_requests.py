@@ -10,9 +10,9 @@ from kafwire import protocol
 from kafwire.broker.request import ANONYMOUS
 from kafwire.broker.security.acls import Acl
 from kafwire.errors import ErrorCode
-from tests.support.broker_driver import ask
-from tests.support.broker_transactions import TransactionalClient
-from tests.support.consumer_members import ConsumerMembers
+from tests.support.broker.driver import ask
+from tests.support.broker.transactions import TransactionalClient
+from tests.support.group.consumer_members import ConsumerMembers
 
 FIRST: dict[str, Any] = {"rebalance_timeout_ms": 1000, "subscribed_topic_names": ["t"], "owned": set()}
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.broker.state import ClusterState
-from tests.support.broker_driver import ask
+from tests.support.broker.driver import ask
 
 INT, LONG, LIST, CLASS, PASSWORD, UNKNOWN = 3, 5, 7, 8, 9, 0
 STATIC, DEFAULT, DYNAMIC_DEFAULT = 4, 5, 3

@@ -10,7 +10,7 @@ import pytest
 import kafwire
 from kafwire import protocol
 from kafwire.testing import EmbeddedKafka
-from tests.support.secured_brokers import frame
+from tests.support.broker.secured_brokers import frame
 
 
 def test_security_closes_the_plain_listener() -> None:

@@ -13,7 +13,7 @@ from kafwire.broker.error_answers import ErrorPlace, answers_with, inject, named
 from kafwire.broker.request import HANG_UP, Request
 from kafwire.broker.state import ClusterState
 from kafwire.errors import ErrorCode
-from tests.support.broker_samples import sample
+from tests.support.broker.samples import sample
 
 CODE = ErrorCode.KAFKA_STORAGE_ERROR
 # Requests to controllers, and between those: this broker has none.

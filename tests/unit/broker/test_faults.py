@@ -13,7 +13,7 @@ from kafwire.broker.request import HANG_UP
 from kafwire.broker.state import ClusterState
 from kafwire.errors import ErrorCode
 from kafwire.records import encode_batch
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from kafwire import protocol
 from kafwire.broker.state import INTERNAL_PARTITIONS, ClusterState, java_hash
 from kafwire.errors import ErrorCode
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 

@@ -9,7 +9,7 @@ from kafwire.broker.quotas import FETCHED, PRODUCED, Quotas, Rate
 from kafwire.broker.request import Request
 from kafwire.broker.state import ClusterState
 from kafwire.records import encode_batch
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 
 def test_a_rate_is_measured_over_ten_seconds_at_least() -> None:

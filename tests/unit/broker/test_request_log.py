@@ -6,7 +6,7 @@ from kafwire import protocol
 from kafwire.broker.request import Request
 from kafwire.broker.request_log import RequestLog, SeenRequest
 from kafwire.broker.state import ClusterState
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 
 def metadata(*topics: str) -> protocol.MetadataRequest:

@@ -13,7 +13,7 @@ from kafwire.broker.security.acls import Authorizer
 from kafwire.broker.share.share_sessions import Cached
 from kafwire.errors import ErrorCode
 from kafwire.records import encode_batch
-from tests.support.sharing_members import GROUP, SharingMembers, got
+from tests.support.share.sharing_members import GROUP, SharingMembers, got
 
 ACCEPT, RELEASE, RENEW = 1, 2, 4
 LOCK_MS = 30_000  # group.share.record.lock.duration.ms

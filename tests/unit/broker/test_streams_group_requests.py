@@ -1,6 +1,6 @@
 """Streams groups of the embedded broker: time, coordinators, internal topics, ACLs, and offsets.
 
-`tests/integration/test_broker_streams_groups_compared.py` compares the rest with a real broker.
+`tests/integration/broker/test_broker_streams_groups_compared.py` compares the rest with a real broker.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from kafwire import protocol
 from kafwire.broker.groups.streams_topics import Status
 from kafwire.broker.security.acls import Acl, Authorizer
 from kafwire.errors import ErrorCode
-from tests.support.streams_driver import GROUP, ROLES, STORE, TOPIC, StreamsDriver, described, statuses
-from tests.support.streams_group_walk import HEARTBEAT, subtopology
+from tests.support.stream.streams_driver import GROUP, ROLES, STORE, TOPIC, StreamsDriver, described, statuses
+from tests.support.stream.streams_group_walk import HEARTBEAT, subtopology
 
 SESSION_MS = 45_000  # group.streams.session.timeout.ms
 DELAY_MS = 3_000

@@ -15,7 +15,7 @@ from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaTimeoutError
 from kafwire.testing.simulation.kafka import Call
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 
 def test_the_cluster_as_values() -> None:

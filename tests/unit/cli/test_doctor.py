@@ -21,7 +21,7 @@ from kafwire.cli.doctor import lines
 from kafwire.errors import broker_error
 from kafwire.protocol import MetadataResponse
 from kafwire.protocol.versions import NEEDED, lacking, release
-from tests.support.scripted_broker import ScriptedBroker, black_hole, closed_port, no_answer
+from tests.support.broker.scripted_broker import ScriptedBroker, black_hole, closed_port, no_answer
 from tests.support.socket_server import SocketServer
 
 

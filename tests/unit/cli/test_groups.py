@@ -12,7 +12,7 @@ import kafwire
 from kafwire import TopicPartition, protocol
 from kafwire.cli import main
 from kafwire.testing import EmbeddedKafka
-from tests.support.classic_member import joined_classic
+from tests.support.group.classic_member import joined_classic
 
 T0, T1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -14,7 +14,7 @@ from kafwire import protocol
 from kafwire.cli import main
 from kafwire.testing import EmbeddedKafka
 from tests.support.deadlines import until
-from tests.support.streams_group_walk import subtopology
+from tests.support.stream.streams_group_walk import subtopology
 
 HEARTBEAT: Any = protocol.StreamsGroupHeartbeatRequest
 

@@ -18,7 +18,7 @@ from kafwire.protocol import encode_versioned
 from kafwire.protocol.group_records import OffsetCommitKey, OffsetCommitValue
 from kafwire.stream.failed_record import ERROR_STEP, ORIGIN_OFFSET, ORIGIN_PARTITION, ORIGIN_TOPIC
 from kafwire.testing import EmbeddedKafka
-from tests.support.classic_member import joined_classic
+from tests.support.group.classic_member import joined_classic
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
 TYPES = {"text": str, "number": int, "flag": bool, "list": list, "object": dict, "null": type(None)}

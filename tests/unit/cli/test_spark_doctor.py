@@ -26,8 +26,8 @@ from kafwire.cli.spark_diagnosis import (
 )
 from kafwire.cli.spark_probe import Probe
 from kafwire.testing import EmbeddedKafka
-from tests.support.scripted_broker import closed_port
-from tests.support.spark_checkpoint import write_batch, write_start
+from tests.support.broker.scripted_broker import closed_port
+from tests.support.spark.checkpoint import write_batch, write_start
 
 PACKAGES = {"kafwire": "0.1", "pyarrow": "26.0", "pyspark": "4.3.0"}
 

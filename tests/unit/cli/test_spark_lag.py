@@ -13,7 +13,7 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.cli import main
 from kafwire.testing import EmbeddedKafka
-from tests.support.spark_checkpoint import write_batch
+from tests.support.spark.checkpoint import write_batch
 
 PARTITIONS = [TopicPartition("a", 0), TopicPartition("a", 1)]
 

@@ -19,7 +19,7 @@ pytest.importorskip("pyspark", exc_type=ImportError)
 from kafwire.cli import main, spark_session
 from kafwire.errors import ConfigError
 from kafwire.spark.job import Stop
-from tests.support.spark_checkpoint import write_batch, write_start
+from tests.support.spark.checkpoint import write_batch, write_start
 
 
 def check(folder: Path, *arguments: str, checkpoint: str = "") -> Result:

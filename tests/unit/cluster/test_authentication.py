@@ -23,7 +23,7 @@ from kafwire.security.oauth_token import OAuthToken
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from kafwire.testing.simulation.links import LATENCY_S
 from tests.support.login_options import Options
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 LIFETIME_MS = 100_000
 

@@ -19,7 +19,7 @@ from kafwire.errors import ErrorCode, KafkaConnectionError, KafkaError, KafkaTim
 from kafwire.memory._buffer import Buffer
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from kafwire.testing.simulation.links import LATENCY_S
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 
 def make_connection(world: World, *, host: str | None = None, **options: Any) -> BrokerConnection:

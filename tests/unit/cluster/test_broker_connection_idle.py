@@ -16,10 +16,10 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.runtime.engine import NativeEngine
 from kafwire.testing.simulation.kafka import Call
-from tests.support.frame_server import FrameServer
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, write
-from tests.support.simulated_producer import Work
+from tests.support.broker.frame_server import FrameServer
+from tests.support.simulated.consumer import Consuming, write
+from tests.support.simulated.producer import Work
+from tests.support.simulated.world import World
 
 DEFAULT_S = 540
 

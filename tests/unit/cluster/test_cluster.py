@@ -16,8 +16,8 @@ from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call, Log
 from kafwire.testing.simulation.links import LATENCY_S
-from tests.support.simulated import World
-from tests.support.simulated_cluster import make_cluster, metadata
+from tests.support.simulated.cluster import make_cluster, metadata
+from tests.support.simulated.world import World
 
 
 def test_bootstrap_passes_over_dead_servers() -> None:

@@ -14,10 +14,10 @@ from kafwire.cluster.list_offsets import LATEST, list_offsets
 from kafwire.config import ScanConfig
 from kafwire.errors import BrokerError, KafkaError, ProtocolError, TransactionFatalError
 from kafwire.testing.simulation.kafka import Call
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, write
-from tests.support.simulated_group_offsets import commit, fetch, make
-from tests.support.simulated_producer import Work, errors, log_of, produced
+from tests.support.simulated.consumer import Consuming, write
+from tests.support.simulated.group_offsets import commit, fetch, make
+from tests.support.simulated.producer import Work, errors, log_of, produced
+from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting
 
 SOON_S = 1.0

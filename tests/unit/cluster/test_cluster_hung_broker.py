@@ -14,11 +14,11 @@ from kafwire.cluster.group_offsets import GroupOffsets, OffsetToCommit
 from kafwire.config import ClientConfig
 from kafwire.testing.simulation.kafka import NEVER, Call
 from tests.support import seeds
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, fill
-from tests.support.simulated_consumer import write as write_to
-from tests.support.simulated_producer import Work, log_of
-from tests.support.simulated_scan import Scanning
+from tests.support.simulated.consumer import Consuming, fill
+from tests.support.simulated.consumer import write as write_to
+from tests.support.simulated.producer import Work, log_of
+from tests.support.simulated.scan import Scanning
+from tests.support.simulated.world import World
 
 SEEDS = 20
 # Until the controller takes its partitions away.

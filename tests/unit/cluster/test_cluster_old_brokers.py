@@ -19,9 +19,9 @@ from kafwire.errors import ProtocolError
 from kafwire.protocol.versions import NEEDED, lacking
 from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming
-from tests.support.simulated_producer import Work, log_of
+from tests.support.simulated.consumer import Consuming
+from tests.support.simulated.producer import Work, log_of
+from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting
 
 KAFKA_2_5 = {

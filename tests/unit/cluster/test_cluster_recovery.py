@@ -14,10 +14,10 @@ from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from kafwire.testing.simulation.links import LATENCY_S
 from kafwire.testing.simulation.network import Node
-from tests.support.simulated import World
-from tests.support.simulated_cluster import make_cluster, metadata
-from tests.support.simulated_consumer import fill
-from tests.support.simulated_scan import Scanning
+from tests.support.simulated.cluster import make_cluster, metadata
+from tests.support.simulated.consumer import fill
+from tests.support.simulated.scan import Scanning
+from tests.support.simulated.world import World
 
 
 def answer_of(world: World, *nodes: int, cluster_id: str = "simulated", error: int = 0) -> protocol.MetadataResponse:

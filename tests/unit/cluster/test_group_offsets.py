@@ -25,8 +25,8 @@ from kafwire.errors import (
 from kafwire.testing.simulation.groups import Kept
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Answer, Call
 from kafwire.types import ConsumerGroupMetadata
-from tests.support.simulated import World
-from tests.support.simulated_group_offsets import Where, commit, fetch, make
+from tests.support.simulated.group_offsets import Where, commit, fetch, make
+from tests.support.simulated.world import World
 
 
 @pytest.fixture

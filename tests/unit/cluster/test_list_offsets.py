@@ -12,8 +12,8 @@ from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_available, list_
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, ErrorCode, KafkaError, ProtocolError
 from kafwire.testing.simulation.kafka import Answer, Call
-from tests.support.simulated import World
-from tests.support.simulated_consumer import fill, log_of
+from tests.support.simulated.consumer import fill, log_of
+from tests.support.simulated.world import World
 
 WANTED = {("t", 0): LATEST, ("t", 1): LATEST, ("t", 2): EARLIEST}
 

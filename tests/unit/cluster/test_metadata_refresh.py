@@ -9,9 +9,9 @@ from typing import Any
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata_refresh import Refresher
 from kafwire.config import ClientConfig
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming
-from tests.support.simulated_producer import Work, log_of
+from tests.support.simulated.consumer import Consuming
+from tests.support.simulated.producer import Work, log_of
+from tests.support.simulated.world import World
 
 
 def make_cluster(world: World, **options: Any) -> Cluster:

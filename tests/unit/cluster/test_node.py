@@ -14,8 +14,8 @@ from kafwire.cluster.node import AddressBlame, Node
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaConnectionError
 from kafwire.testing.simulation import Call
-from tests.support.simulated import World
-from tests.support.simulated_cluster import make_cluster
+from tests.support.simulated.cluster import make_cluster
+from tests.support.simulated.world import World
 
 A, B, C = [(socket.AF_INET, (f"10.0.0.{n}", 9092)) for n in (1, 2, 3)]
 

@@ -11,7 +11,7 @@ from kafwire.cluster.prepared_transactions import PreparedTransactions, pattern_
 from kafwire.error_codes import ErrorCode
 from kafwire.testing.simulation.kafka import Answer, Call
 from kafwire.types import TransactionHandle
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting, lose, refuse
 
 

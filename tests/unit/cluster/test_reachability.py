@@ -17,9 +17,9 @@ from kafwire.cluster.reachability import Watch
 from kafwire.config import ClientConfig, ScanConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.testing.simulation.kafka import Call
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming
-from tests.support.simulated_producer import Work
+from tests.support.simulated.consumer import Consuming
+from tests.support.simulated.producer import Work
+from tests.support.simulated.world import World
 
 
 def make_cluster(world: World, **options: Any) -> Cluster:

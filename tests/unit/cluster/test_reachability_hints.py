@@ -24,7 +24,7 @@ from kafwire.cluster.reachability_hints import (
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaConnectionError
 from kafwire.testing.simulation.kafka import NEVER, Call
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 
 def frame(first: bytes) -> str:

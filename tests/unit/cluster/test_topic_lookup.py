@@ -13,9 +13,9 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
 from kafwire.testing.simulation.kafka import HANGUP, NEVER
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming
-from tests.support.simulated_producer import Work, log_of
+from tests.support.simulated.consumer import Consuming
+from tests.support.simulated.producer import Work, log_of
+from tests.support.simulated.world import World
 
 
 def asked_to_create(world: World) -> list[list[str]]:

@@ -15,7 +15,7 @@ from kafwire.config import ClientConfig, ConsumerConfig, ProducerConfig, from_co
 from kafwire.config import names as config_names
 from kafwire.errors import ConfigError
 
-LISTS = json.loads((Path(__file__).parents[1] / "data" / "config_names.json").read_text())
+LISTS = json.loads((Path(__file__).parents[2] / "data" / "config_names.json").read_text())
 NAMES = sorted({name for source in LISTS.values() for name in source["names"]})
 SERVERS = {"bootstrap.servers": "h:1"}
 KINDS: dict[str, type[ClientConfig]] = {"A": ClientConfig, "P": ProducerConfig, "C": ConsumerConfig}

@@ -20,7 +20,7 @@ from kafwire.config.checks import Number, OneOf, described_by, maybe, option, so
 from kafwire.config.option_docs import accepted, default_of, meaning, names_of, other_names, own_options, type_of
 from scripts.prose import CANDIDATE
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KINDS: list[type[ClientConfig]] = [ProducerConfig, ConsumerConfig, ShareConsumerConfig, ScanConfig]
 CONFIGS: list[type[ClientConfig]] = [ClientConfig, FetchConfig, *KINDS]
 OPTIONS = {f"{kind.__name__}.{item.name}": item for kind in KINDS for item in fields(kind)}

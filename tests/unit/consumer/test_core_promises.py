@@ -16,11 +16,11 @@ from kafwire.consumer.offsets.commits import COMMIT_AGAIN_MS
 from kafwire.errors import CorruptBatchError, KafkaError
 from kafwire.sync.consumer import Consumer
 from kafwire.types import TopicPartition
-from tests.support.committing_consumer import committed, group
-from tests.support.damaged_log import DELTA, PAYLOAD, damage
-from tests.support.lagging_consumer import Lagging
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, fill, log_of, write
+from tests.support.broker.damaged_log import DELTA, PAYLOAD, damage
+from tests.support.group.committing_consumer import committed, group
+from tests.support.group.lagging_consumer import Lagging
+from tests.support.simulated.consumer import Consuming, fill, log_of, write
+from tests.support.simulated.world import World
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kafwire.broker.request import Request
-from tests.support.group_consumers import PROTOCOLS, GroupWorld
-from tests.support.share_world import ShareWorld
+from tests.support.group.consumers import PROTOCOLS, GroupWorld
+from tests.support.share.world import ShareWorld
 
 
 @pytest.fixture(params=PROTOCOLS)

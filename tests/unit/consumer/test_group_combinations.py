@@ -1,12 +1,13 @@
-"""Combined schedules of groups, and of share groups, a few of each: see `tests/support/group_combinations.py`."""
+"""Combined schedules of groups, and of share groups, a few of each: see `tests/support/group/combinations.py`."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support import seeds, share_combinations
-from tests.support.group_combinations import played, run
-from tests.support.group_plan import THEMES, Plan
+from tests.support import seeds
+from tests.support.group.combinations import played, run
+from tests.support.group.plan import THEMES, Plan
+from tests.support.share import combinations as share_combinations
 
 SEARCHED = 1_000  # seeds: each theme has one among them
 

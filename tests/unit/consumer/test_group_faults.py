@@ -20,7 +20,7 @@ from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.request import LATER, Request
 from kafwire.errors import BrokerError, CommitFailedError
 from kafwire.types import TopicPartition
-from tests.support.group_consumers import CONSUMER, GROUP, PROTOCOLS, GroupWorld, Member
+from tests.support.group.consumers import CONSUMER, GROUP, PROTOCOLS, GroupWorld, Member
 
 RECORDS = 120
 BROKERS = 3

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support import seeds
-from tests.support.group_history import (
+from tests.support.group.history import (
     Commit,
     Delivery,
     Ended,
@@ -23,7 +23,7 @@ from tests.support.group_history import (
     Warned,
     Where,
 )
-from tests.support.group_judge import judge
+from tests.support.group.judge import judge
 
 PARTITIONS, RECORDS, HANDLED_S = 3, 12, 0.5
 GUARANTEES: tuple[Guarantee, ...] = ("exactly_once", "at_least_once", "at_most_once")

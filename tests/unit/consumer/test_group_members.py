@@ -10,7 +10,7 @@ import pytest
 import kafwire
 from kafwire.errors import BrokerError, CommitFailedError, ConfigError
 from kafwire.types import TopicPartition
-from tests.support.group_consumers import CLASSIC_EAGER, PROTOCOLS, GroupWorld
+from tests.support.group.consumers import CLASSIC_EAGER, PROTOCOLS, GroupWorld
 
 RECORDS = 200
 

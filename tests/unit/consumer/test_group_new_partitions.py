@@ -12,7 +12,7 @@ import kafwire
 from kafwire.broker.faults import Faults
 from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.types import TopicPartition
-from tests.support.group_consumers import PROTOCOLS, GroupWorld
+from tests.support.group.consumers import PROTOCOLS, GroupWorld
 
 DAY_MS = 86_400_000
 EARLY, LATE = [b"0", b"1", b"2"], [b"late"]

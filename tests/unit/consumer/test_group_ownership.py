@@ -16,7 +16,7 @@ from kafwire.consumer.ownership import OwnershipState
 from kafwire.errors import CommitFailedError, KafkaConnectionError
 from kafwire.types import TopicPartition
 from tests.support.deadlines import comes
-from tests.support.group_consumers import PROTOCOLS, GroupWorld, Member
+from tests.support.group.consumers import PROTOCOLS, GroupWorld, Member
 
 RECORDS = 40
 WINDOW_MS = 4_000

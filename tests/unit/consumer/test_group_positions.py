@@ -14,7 +14,7 @@ import kafwire
 from kafwire.broker.faults import Faults
 from kafwire.errors import AuthorizationError, ConfigError
 from kafwire.types import ConsumerGroupMetadata, Tail, TopicPartition
-from tests.support.group_consumers import PROTOCOLS, GroupWorld
+from tests.support.group.consumers import PROTOCOLS, GroupWorld
 
 RECORDS = 40
 

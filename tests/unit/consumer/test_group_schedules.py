@@ -1,9 +1,9 @@
-"""Random schedules of what befalls a group, in the simulated world: see `tests/support/group_schedule.py`."""
+"""Random schedules of what befalls a group, in the simulated world: see `tests/support/group/schedule.py`."""
 
 from __future__ import annotations
 
 from tests.support import seeds
-from tests.support.group_schedule import run
+from tests.support.group.schedule import run
 
 
 @seeds.several(6)

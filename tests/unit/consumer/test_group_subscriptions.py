@@ -11,7 +11,7 @@ from kafwire.broker.faults import Fault, Faults
 from kafwire.consumer.group.membership import why_fatal
 from kafwire.errors import AuthenticationError, AuthorizationError, BrokerError, KafkaError, PollIntervalError
 from kafwire.types import TopicPartition
-from tests.support.group_consumers import CLASSIC_EAGER, CONSUMER, PROTOCOLS, GroupWorld
+from tests.support.group.consumers import CLASSIC_EAGER, CONSUMER, PROTOCOLS, GroupWorld
 
 FIRST = TopicPartition("t", 0)
 

@@ -12,7 +12,7 @@ import kafwire
 from kafwire import protocol as kafka
 from kafwire.broker.request import Request
 from kafwire.types import TopicPartition
-from tests.support.group_consumers import CONSUMER, PROTOCOLS, GroupWorld, Member
+from tests.support.group.consumers import CONSUMER, PROTOCOLS, GroupWorld, Member
 
 BROKERS = 3
 ADDED = TopicPartition("t", 1)

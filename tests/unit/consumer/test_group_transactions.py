@@ -14,7 +14,7 @@ from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.errors import TransactionAbortableError
 from kafwire.records import Batch
 from kafwire.types import TopicPartition
-from tests.support.group_consumers import PROTOCOLS, GroupWorld, Member
+from tests.support.group.consumers import PROTOCOLS, GroupWorld, Member
 
 RECORDS = 40
 

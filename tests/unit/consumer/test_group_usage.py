@@ -16,7 +16,7 @@ import kafwire
 from kafwire.errors import AuthorizationError, CommitFailedError, ConfigError, KafkaError, PollIntervalError
 from kafwire.testing import EmbeddedKafka
 from kafwire.types import TopicPartition
-from tests.support.group_consumers import PROTOCOLS, GroupWorld
+from tests.support.group.consumers import PROTOCOLS, GroupWorld
 
 OPTIONS: dict[str, Any] = {"topics": "t", "group_id": "g", "auto_offset_reset": "earliest"}
 

@@ -13,7 +13,7 @@ from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.protocol import ShareGroupHeartbeatResponse
 from kafwire.types import TopicPartition
-from tests.support.group_consumers import CONSUMER, GROUP, PROTOCOLS, GroupWorld
+from tests.support.group.consumers import CONSUMER, GROUP, PROTOCOLS, GroupWorld
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kafwire.errors import RecordTooLargeError
-from tests.support.simulated import World
-from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, write
-from tests.support.simulated_scan import Scanning
+from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, write
+from tests.support.simulated.scan import Scanning
+from tests.support.simulated.world import World
 
 LIMIT = 64 << 10
 

@@ -13,7 +13,7 @@ import kafwire.testing
 from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.errors import CommitFailedError, KafkaError
 from kafwire.types import TopicPartition
-from tests.support.group_consumers import PROTOCOLS, GroupWorld, Member
+from tests.support.group.consumers import PROTOCOLS, GroupWorld, Member
 
 RECORDS = 200
 Handle = Callable[[AsyncPartitionStream], Awaitable[None]]

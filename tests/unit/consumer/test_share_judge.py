@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.group_history import Ended, Where
-from tests.support.share_judge import Accepted, HandOut, ShareHistory, judge
+from tests.support.group.history import Ended, Where
+from tests.support.share.judge import Accepted, HandOut, ShareHistory, judge
 
 WHERE: Where = ("in", 0)
 RECORDS = 6

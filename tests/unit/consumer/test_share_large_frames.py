@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kafwire.errors import RecordTooLargeError
-from tests.support.share_world import BATCH, BATCHES, TOPIC, ShareWorld
+from tests.support.share.world import BATCH, BATCHES, TOPIC, ShareWorld
 
 LIMIT = 64 << 10
 

@@ -9,7 +9,7 @@ import pytest
 from kafwire import ShareConsumer
 from kafwire.consumer.share.refusals import Refusals
 from kafwire.errors import BrokerError, ErrorCode
-from tests.support.share_world import BATCH, ShareWorld
+from tests.support.share.world import BATCH, ShareWorld
 
 LOCK_S = 30.0
 PATIENCE_S = 60.0

@@ -12,7 +12,7 @@ import pytest
 from kafwire.consumer.share.acquired import ACCEPT, REJECT, RELEASE
 from kafwire.consumer.share.share_fetcher import SAID_LINGER_MS
 from kafwire.errors import ConfigError, KafkaError
-from tests.support.share_world import BATCH, BATCHES, ShareWorld
+from tests.support.share.world import BATCH, BATCHES, ShareWorld
 
 EXPLICIT: dict[str, Any] = {"share_acknowledgement_mode": "explicit"}
 LINGER_S = SAID_LINGER_MS / 1000

@@ -1,9 +1,9 @@
-"""Random schedules of a share group, in the simulated world: see `tests/support/share_schedule.py`."""
+"""Random schedules of a share group, in the simulated world: see `tests/support/share/schedule.py`."""
 
 from __future__ import annotations
 
 from tests.support import seeds
-from tests.support.share_schedule import run
+from tests.support.share.schedule import run
 
 
 @seeds.several(10)

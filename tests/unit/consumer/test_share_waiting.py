@@ -17,7 +17,7 @@ from kafwire.consumer.share.fetch_turns import TURN_MS
 from kafwire.consumer.share.lock_renewal import SILENCE_MS
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.waiting_ranges import EARLY_MS, WaitingRanges
-from tests.support.share_world import BATCH, BATCHES, ShareWorld
+from tests.support.share.world import BATCH, BATCHES, ShareWorld
 
 LOCK_S = 30.0  # group.share.record.lock.duration.ms
 PATIENCE_S = 60.0

@@ -14,8 +14,8 @@ from kafwire.errors import AuthorizationError, BrokerError, KafkaTimeoutError
 from kafwire.records import encode_batch
 from kafwire.testing.simulation.kafka import NEVER, Answer, Call
 from kafwire.types import Tail, TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, Rows, fill, log_of
+from tests.support.simulated.consumer import Consuming, Rows, fill, log_of
+from tests.support.simulated.world import World
 
 LOST = TopicPartition("t", 1)
 ALL = [("t", 0), ("t", 1), ("t", 2)]

@@ -25,7 +25,7 @@ from kafwire.errors import (
 )
 from kafwire.outbox import Step
 from kafwire.outbox.progress import Progress
-from tests.support.outbox_fakes import LETTERS, STATE, FakeShop, KilledError, Sent
+from tests.support.outbox.fakes import LETTERS, STATE, FakeShop, KilledError, Sent
 
 INVALID = broker_error(ErrorCode.INVALID_RECORD, "a key is missing")
 OF_LEFTOVERS = [Step.LEFTOVERS_REMOVED, Step.LEFTOVERS_GONE]

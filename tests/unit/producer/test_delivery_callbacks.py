@@ -18,8 +18,8 @@ from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.testing.simulation.kafka import NEVER
 from tests.support import seeds
 from tests.support.accumulator_store import Store
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, log_of
+from tests.support.simulated.producer import Work, log_of
+from tests.support.simulated.world import World
 
 
 class LateCallbacks:

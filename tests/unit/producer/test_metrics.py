@@ -9,8 +9,8 @@ import pytest
 
 from kafwire.errors import ErrorCode
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors, values
+from tests.support.simulated.producer import Work, errors, values
+from tests.support.simulated.world import World
 
 
 def told(work: Work) -> Any:

@@ -11,8 +11,8 @@ import pytest
 from kafwire import protocol
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthenticationError
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work
+from tests.support.simulated.producer import Work
+from tests.support.simulated.world import World
 
 SOON_S = 2.0
 OPTIONS: dict[str, Any] = {

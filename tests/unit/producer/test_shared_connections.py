@@ -9,7 +9,7 @@ import pytest
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
 from kafwire.producer.send.sender import Sender
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting
 
 

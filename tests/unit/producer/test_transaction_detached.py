@@ -16,7 +16,7 @@ from kafwire.errors import (
 from kafwire.testing.simulation.kafka import NEVER, Answer, Call
 from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import TransactionHandle
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting, refuse
 
 VERSIONS = (1, 2)

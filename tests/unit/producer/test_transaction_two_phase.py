@@ -8,7 +8,7 @@ import pytest
 
 from kafwire.errors import ErrorCode, TransactionError, TransactionFatalError
 from kafwire.testing.simulation.kafka import Answer, Call
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting, refuse
 
 

@@ -17,8 +17,8 @@ from kafwire.runtime.engine import LEAVE_S, NativeEngine
 from kafwire.runtime.metrics_reporter import Reporter
 from kafwire.testing.simulation.world import SimulatedEngine
 from tests.support.deadlines import until
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work
+from tests.support.simulated.producer import Work
+from tests.support.simulated.world import World
 
 SOON_S = 10.0
 

@@ -1,4 +1,4 @@
-"""`patched` without gevent: each name is the standard library's. With gevent: `tests/integration/test_gevent.py`."""
+"""`patched` without gevent: each name is the standard library's. With gevent: `integration/client/test_gevent.py`."""
 
 from __future__ import annotations
 

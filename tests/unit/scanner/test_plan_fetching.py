@@ -18,9 +18,9 @@ from kafwire.scanner.ranges import Bounds, plan_ranges
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from kafwire.types import TopicPartition
 from tests.support import seeds
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Rows, fill
-from tests.support.simulated_scan import Scanning
+from tests.support.simulated.consumer import Rows, fill
+from tests.support.simulated.scan import Scanning
+from tests.support.simulated.world import World
 
 
 def sliced(rows: Rows, start: int, end: int) -> Rows:

@@ -18,7 +18,7 @@ from kafwire.records import encode_batch
 from kafwire.scanner.ranges import Bounds, plan_ranges
 from kafwire.testing.simulation.kafka import NEVER, Call
 from kafwire.types import Offset, Tail, TopicPartition
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 HOUR_MS = 3_600_000
 

@@ -9,7 +9,7 @@ import pytest
 
 from scripts.mutants.reached import Reach, lines_of
 from scripts.mutants.simulated import AREAS, ROOT, Mistake, Planter, Trial, advance, planted, seeds_of, table
-from tests.support.group_plan import THEMES, Plan
+from tests.support.group.plan import THEMES, Plan
 
 MISTAKES = [mistake for path in AREAS.values() for mistake in planted(path)]
 

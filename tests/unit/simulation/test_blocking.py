@@ -7,7 +7,7 @@ import pytest
 import kafwire
 from kafwire.errors import KafkaTimeoutError
 from kafwire.testing.simulation import NEVER
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 
 def test_a_delivery_is_waited_for() -> None:

@@ -11,7 +11,7 @@ import pytest
 from kafwire import protocol
 from kafwire.records import decode_batches, encode_batch
 from kafwire.testing.simulation.kafka import Call
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 VERSION = 18
 Told = dict[tuple[str, int], Any]

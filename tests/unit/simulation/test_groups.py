@@ -13,7 +13,7 @@ from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommi
 from kafwire.config import ClientConfig
 from kafwire.testing.simulation.groups import Kept
 from kafwire.testing.simulation.kafka import Call
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 
 def commit(world: World, node: int, partition: int, offset: int, *, topic: str = "t", version: int = 10) -> int:

@@ -9,7 +9,7 @@ from tests.scenarios.answers import Difference, judge, recorded
 from tests.scenarios.random_requests import Step, first_difference, shrink
 from tests.scenarios.script import Scenario, play, scenarios
 from tests.scenarios.simulated import KNOWN, SimulatedKafka
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 VERSIONS = (OLDEST_VERSION, PREVIOUS_VERSION, DEFAULT_VERSION)
 

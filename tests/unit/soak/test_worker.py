@@ -25,8 +25,8 @@ from tests.soak.matrix import SEND, Workload, segment
 from tests.soak.runner import Runner, name_of
 from tests.soak.state import State
 from tests.soak.worker import Mark
-from tests.support import reference_partitions
 from tests.support.deadlines import until
+from tests.support.java import reference_partitions
 
 
 class Idle(Runner):

@@ -9,7 +9,7 @@ import pytest
 from kafwire.errors import ConfigError
 from kafwire.spark.checkpoint import committed, open_checkpoint, refuse_unfinished_start, unfinished_start
 from kafwire.types import TopicPartition
-from tests.support.spark_checkpoint import write_batch, write_start
+from tests.support.spark.checkpoint import write_batch, write_start
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

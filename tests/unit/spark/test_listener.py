@@ -18,7 +18,7 @@ from kafwire.spark.group_commits import GroupCommits
 from kafwire.spark.listener import LastBatch, ProgressListener, listen
 from kafwire.testing import EmbeddedKafka
 from kafwire.types import TopicPartition
-from tests.support.spark_progress import report
+from tests.support.spark.progress import report
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

@@ -10,7 +10,7 @@ import pytest
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.spark.data_loss import AvailableNowError, DataLossError
 from kafwire.types import TopicPartition
-from tests.support.spark_lookup import MemoryLookup, Planning
+from tests.support.spark.lookup import MemoryLookup, Planning
 
 A0, A1, A2, B0 = (TopicPartition(*place) for place in (("a", 0), ("a", 1), ("a", 2), ("b", 0)))
 NONE_LOST = {"failOnDataLoss": "false"}

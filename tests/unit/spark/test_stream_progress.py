@@ -8,7 +8,7 @@ import pytest
 
 from kafwire.spark.stream_progress import ProgressHistory
 from kafwire.types import TopicPartition
-from tests.support.spark_progress import report
+from tests.support.spark.progress import report
 
 
 def test_the_lag_is_that_of_the_worst_partition_and_the_backlog_of_all() -> None:

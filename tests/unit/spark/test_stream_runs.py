@@ -11,7 +11,7 @@ import pytest
 
 from kafwire.types import TopicPartition
 from tests.support import seeds
-from tests.support.spark_lookup import MemoryLookup, Planning
+from tests.support.spark.lookup import MemoryLookup, Planning
 
 RUNS = 150
 LIMITS: list[dict[str, str]] = [

@@ -13,7 +13,7 @@ from kafwire.records import Record
 from kafwire.stream import MemorySink, MemorySource, Pipeline, StopRequest, StreamError
 from tests.support.deadlines import ended
 from tests.support.doc_blocks import ROOT, environment
-from tests.support.streams import number, numbered
+from tests.support.stream.streams import number, numbered
 
 PROGRAM = """
 import sys, threading

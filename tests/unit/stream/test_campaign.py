@@ -20,7 +20,7 @@ from kafwire.records import Batch, Record
 from kafwire.stream import MemorySink, MemorySource, NotNow, Pipeline, Reduced, StopRequest
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.support import seeds
-from tests.support.streams import run_simulated
+from tests.support.stream.streams import run_simulated
 
 COUNT = 60
 PARTITIONS = 3

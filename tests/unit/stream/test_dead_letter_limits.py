@@ -13,7 +13,7 @@ from kafwire.records import Record
 from kafwire.stream import MemorySink, MemorySource, Message, Pipeline, StreamError
 from kafwire.stream.dead_letter_limits import DeadLetterLimits, DeadLetterWindow
 from kafwire.types import TopicPartition
-from tests.support.streams import number, numbered, run_simulated
+from tests.support.stream.streams import number, numbered, run_simulated
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -24,7 +24,7 @@ from kafwire.stream import (
     StreamError,
 )
 from kafwire.types import TopicPartition
-from tests.support.streams import number, numbered, run_simulated
+from tests.support.stream.streams import number, numbered, run_simulated
 
 ORDERS = TopicPartition("orders", 0)
 

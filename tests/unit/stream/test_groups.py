@@ -13,7 +13,7 @@ import pytest
 from kafwire.broker.request import LATER, Request
 from kafwire.records import Record
 from kafwire.stream import NotNow, Pipeline, RetryTopic
-from tests.support.stream_members import PROTOCOLS, StreamGroup, repeated
+from tests.support.stream.stream_members import PROTOCOLS, StreamGroup, repeated
 
 LATE: dict[str, dict[str, Any]] = {
     "finish": {"revocation_timeout_ms": 2_000},

@@ -17,7 +17,7 @@ from kafwire.errors import KafkaError
 from kafwire.records import Record
 from kafwire.stream import Message, NotNow, Pipeline
 from tests.support import seeds
-from tests.support.stream_members import PROTOCOLS, Handle, StreamGroup, StreamMember
+from tests.support.stream.stream_members import PROTOCOLS, Handle, StreamGroup, StreamMember
 
 PARTITIONS, RECORDS = 3, 8
 

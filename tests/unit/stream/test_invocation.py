@@ -19,7 +19,7 @@ from kafwire.stream.steps import ForEach
 from kafwire.types import TopicPartition
 from tests.support.deadlines import PATIENCE_S, happened
 from tests.support.doc_blocks import ROOT, environment
-from tests.support.stream_handlers import (
+from tests.support.stream.stream_handlers import (
     die_at_one,
     hang_at_one,
     interrupt_itself,
@@ -27,11 +27,11 @@ from tests.support.stream_handlers import (
     raise_at_one,
     raise_unreadable_at_one,
 )
-from tests.support.streams import number, numbered
+from tests.support.stream.streams import number, numbered
 
 HANGING_PROGRAM = """
 from kafwire.stream import MemorySource, Pipeline
-from tests.support.stream_handlers import say_and_hang
+from tests.support.stream.stream_handlers import say_and_hang
 
 if __name__ == "__main__":
     Pipeline().for_each(say_and_hang, run_in="processes").run(MemorySource({"orders": [b"0"]}))
@@ -178,7 +178,7 @@ def test_other_processes() -> None:
     ("handler", "kind"),
     [
         (raise_at_one, b"ValueError"),
-        (raise_unreadable_at_one, b"tests.support.stream_handlers.UnreadableError"),
+        (raise_unreadable_at_one, b"tests.support.stream.stream_handlers.UnreadableError"),
         (die_at_one, b"kafwire.errors.KafkaError"),
     ],
 )

@@ -24,7 +24,7 @@ from kafwire.stream import (
     StreamStatus,
 )
 from tests.support.deadlines import PATIENCE_S
-from tests.support.streams import number, numbered, run_simulated
+from tests.support.stream.streams import number, numbered, run_simulated
 
 
 def looked_at(

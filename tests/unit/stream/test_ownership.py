@@ -16,8 +16,8 @@ from kafwire.stream import MemorySink, MemorySource, Message, NotNow, Pipeline, 
 from kafwire.stream.transactions import GROUP_REFUSALS
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.support.deadlines import PATIENCE_S
-from tests.support.stream_handlers import wait_for_file
-from tests.support.streams import number, numbered, run_simulated
+from tests.support.stream.stream_handlers import wait_for_file
+from tests.support.stream.streams import number, numbered, run_simulated
 
 ORDERS = TopicPartition("orders", 0)
 ONCE: dict[str, Any] = {"guarantee": "exactly_once"}

@@ -12,7 +12,7 @@ from kafwire.errors import ConfigError, TransactionAbortableError
 from kafwire.records import Record
 from kafwire.stream import MemorySink, MemorySource, Pipeline, StopRequest, StreamError
 from kafwire.types import TopicPartition
-from tests.support.streams import number, numbered, run_simulated
+from tests.support.stream.streams import number, numbered, run_simulated
 
 ORDERS = TopicPartition("orders", 0)
 

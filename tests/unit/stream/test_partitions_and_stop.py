@@ -15,7 +15,7 @@ from kafwire.records import Record
 from kafwire.stream import MemorySink, MemorySource, Message, Pipeline, RetryTopic, StopRequest, StreamError
 from kafwire.testing import run_in_simulated_time
 from kafwire.types import TopicPartition
-from tests.support.streams import number, numbered, run_simulated
+from tests.support.stream.streams import number, numbered, run_simulated
 
 ORDERS = TopicPartition("orders", 0)
 

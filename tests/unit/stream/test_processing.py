@@ -15,7 +15,7 @@ from kafwire.records import Batch, Record
 from kafwire.stream import MemorySink, MemorySource, Message, NotNow, Pipeline, StopRequest
 from kafwire.stream.commit_schedule import COMMIT_AGAIN_S
 from kafwire.types import TopicPartition
-from tests.support.streams import number, numbered, run_simulated
+from tests.support.stream.streams import number, numbered, run_simulated
 
 ORDERS = TopicPartition("orders", 0)
 

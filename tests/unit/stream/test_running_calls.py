@@ -13,7 +13,7 @@ from kafwire.stream.running_calls import RunningCalls, SerialCalls
 from kafwire.stream.steps import Map
 from kafwire.stream.transforms import SectionRun, section
 from kafwire.types import TopicPartition
-from tests.support.streams import number
+from tests.support.stream.streams import number
 
 ORDERS = TopicPartition("orders", 0)
 

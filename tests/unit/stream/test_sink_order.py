@@ -14,7 +14,7 @@ from kafwire.records import Record
 from kafwire.stream import MemorySource, Message, NotNow, Pipeline, StopRequest
 from kafwire.types import TopicPartition
 from tests.support import seeds
-from tests.support.streams import run_simulated
+from tests.support.stream.streams import run_simulated
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -15,7 +15,7 @@ from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.stream import ConsumerSource, MemorySink, MemorySource, Message, Pipeline, StreamError, TopicTable
 from kafwire.testing import EmbeddedKafka, run_in_simulated_time
 from tests.support.deadlines import until
-from tests.support.group_consumers import GroupWorld
+from tests.support.group.consumers import GroupWorld
 
 PRICES = [(b"lamp", b"20"), (b"book", b"9"), (b"lamp", b"25")]
 

@@ -33,7 +33,7 @@ from kafwire.stream import (
 from kafwire.testing import run_in_simulated_time
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.support.deadlines import comes
-from tests.support.streams import number, numbered, run_simulated
+from tests.support.stream.streams import number, numbered, run_simulated
 
 ORDERS = TopicPartition("orders", 0)
 ONCE: dict[str, Any] = {"guarantee": "exactly_once"}

@@ -12,8 +12,8 @@ from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.testing.simulation.kafka import Answer, Call
 from kafwire.testing.simulation.log import NEVER
 from kafwire.types import TopicPartition
-from tests.support.simulated_consumer import fill, log_of
-from tests.support.simulated_flavours import Flavour, never, rows
+from tests.support.simulated.consumer import fill, log_of
+from tests.support.simulated.flavours import Flavour, never, rows
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

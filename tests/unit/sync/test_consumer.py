@@ -17,9 +17,9 @@ from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.records import Record, encode_batch
 from kafwire.testing.simulation.log import NEVER
 from kafwire.types import Offset, TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import fill, log_of, write
-from tests.support.simulated_flavours import Flavour, never, rows
+from tests.support.simulated.consumer import fill, log_of, write
+from tests.support.simulated.flavours import Flavour, never, rows
+from tests.support.simulated.world import World
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -13,9 +13,9 @@ import pytest
 import kafwire
 from kafwire.errors import ConfigError
 from kafwire.types import TopicPartition
-from tests.support.committing_consumer import committed
-from tests.support.simulated_consumer import fill, write
-from tests.support.simulated_flavours import Flavour
+from tests.support.group.committing_consumer import committed
+from tests.support.simulated.consumer import fill, write
+from tests.support.simulated.flavours import Flavour
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

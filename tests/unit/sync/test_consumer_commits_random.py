@@ -7,9 +7,9 @@ from typing import Any
 
 from kafwire.types import TopicPartition
 from tests.support import seeds
-from tests.support.committing_consumer import committed
-from tests.support.simulated_consumer import fill
-from tests.support.simulated_flavours import Flavour
+from tests.support.group.committing_consumer import committed
+from tests.support.simulated.consumer import fill
+from tests.support.simulated.flavours import Flavour
 
 PLACES = [TopicPartition("t", 0), TopicPartition("t", 1)]
 STEPS = 40

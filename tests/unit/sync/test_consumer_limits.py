@@ -11,8 +11,8 @@ import kafwire
 from kafwire.config import ConsumerConfig, ShareConsumerConfig, from_config
 from kafwire.errors import ConfigError
 from kafwire.types import TopicPartition
-from tests.support.simulated_consumer import fill
-from tests.support.simulated_flavours import Flavour, rows
+from tests.support.simulated.consumer import fill
+from tests.support.simulated.flavours import Flavour, rows
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ALL = list(range(12))

@@ -29,9 +29,9 @@ from kafwire.records import decode_batches
 from kafwire.testing.simulation.log import NEVER, Call, Log
 from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import log_of
-from tests.support.simulated_flavours import Flavour, never
+from tests.support.simulated.consumer import log_of
+from tests.support.simulated.flavours import Flavour, never
+from tests.support.simulated.world import World
 
 T0 = TopicPartition("t", 0)
 TABLE = pa.table({"value": [b"a", b"b", b"c"]})

@@ -10,8 +10,8 @@ import pytest
 from kafwire.errors import ConfigError
 from kafwire.records import Record, decode_batches, encode_batch
 from kafwire.stream import Message
-from tests.support.simulated_consumer import log_of
-from tests.support.simulated_flavours import Flavour
+from tests.support.simulated.consumer import log_of
+from tests.support.simulated.flavours import Flavour
 
 TEXT: list[tuple[str, bytes | str | None]] = [("a", "grün"), ("b", b"\xff"), ("c", None), ("d", "")]
 STORED = [("a", "grün".encode()), ("b", b"\xff"), ("c", None), ("d", b"")]

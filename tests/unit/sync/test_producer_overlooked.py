@@ -11,8 +11,8 @@ import pytest
 
 import kafwire
 from kafwire.errors import ErrorCode
-from tests.support.simulated_flavours import Flavour
-from tests.support.simulated_producer import errors
+from tests.support.simulated.flavours import Flavour
+from tests.support.simulated.producer import errors
 
 REFUSED = errors(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 

@@ -12,8 +12,8 @@ import pytest
 from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.errors import BrokerError, ConfigError, KafkaError, SerializationError
 from kafwire.sync import scan as sync_scan
-from tests.support.simulated_consumer import fill
-from tests.support.simulated_flavours import Flavour, rows
+from tests.support.simulated.consumer import fill
+from tests.support.simulated.flavours import Flavour, rows
 
 ALL = {0: [0, 1, 2, 3, 4, 5], 1: [0, 1, 2, 3, 4, 5]}
 blocking = pytest.mark.parametrize("flavour", ["sync"], indirect=True)

@@ -8,7 +8,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from tests.support.group_members import Members, Membership
+from tests.support.group.members import Members, Membership
 
 
 def test_a_member_is_given_an_id_first_and_leads_when_it_is_alone() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafwire.errors import ErrorCode
-from tests.support.group_members import Members, Membership
+from tests.support.group.members import Members, Membership
 
 
 def restarted(group: Members, name: str, **how: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafwire.errors import ErrorCode
-from tests.support.consumer_members import ConsumerMembers
+from tests.support.group.consumer_members import ConsumerMembers
 
 
 def test_the_first_member_has_all_partitions_at_once() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafwire.errors import ErrorCode
-from tests.support.consumer_members import ConsumerMembers
+from tests.support.group.consumer_members import ConsumerMembers
 
 
 def test_a_member_that_leaves_for_a_while_has_its_partitions_when_it_returns() -> None:

@@ -12,7 +12,7 @@ from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.groups.offsets import OffsetStore
 from kafwire.errors import ErrorCode
 from kafwire.protocol import ConsumerProtocolSubscription
-from tests.support.group_members import Members, Membership
+from tests.support.group.members import Members, Membership
 
 
 def coordinator(group: Members) -> GroupCoordinator:

@@ -11,7 +11,7 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafwire.protocol.framing import decode_versioned, encode_versioned
-from tests.support.consumer_members import ConsumerMembers, Places
+from tests.support.group.consumer_members import ConsumerMembers, Places
 
 
 class ClassicReader:

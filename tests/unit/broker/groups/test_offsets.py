@@ -14,8 +14,8 @@ from kafwire.broker.groups.offsets import Committed, OffsetStore
 from kafwire.broker.groups.offsets_topic import OFFSETS_TOPIC
 from kafwire.broker.state import ClusterState
 from kafwire.errors import ErrorCode
-from tests.support.broker_driver import BrokerDriver
-from tests.support.broker_transactions import Place, TransactionalClient
+from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.transactions import Place, TransactionalClient
 
 MINUTE_MS = 60_000
 T0, T1 = ("t", 0), ("t", 1)

@@ -20,7 +20,7 @@ from kafwire.broker.state import WALL_MS, ClusterState
 from kafwire.broker.storage.storage import Storage
 from kafwire.errors import ErrorCode
 from kafwire.records import decode_batches
-from tests.support.broker_driver import ask
+from tests.support.broker.driver import ask
 
 TOPIC_ID = uuid.UUID(bytes=b"\xcd\xb8p\x95l\xd3K\x08\xad\xca\rK\x00\x82\x11\x1c")
 OFFSET_KEY = b"\x00\x01\x00\x02g1\x00\x03src\x00\x00\x00\x00"

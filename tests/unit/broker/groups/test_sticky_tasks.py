@@ -1,6 +1,6 @@
 """The assignor of streams groups: every task once, evenly, where it was, with replicas on other processes.
 
-Kafka's own results are compared in `tests/integration/test_broker_streams_groups_compared.py`.
+Kafka's own results are compared in `tests/integration/broker/test_broker_streams_groups_compared.py`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from kafwire.broker.groups.streams_topics import ConfiguredTopology, Status, con
 from kafwire.broker.groups.streams_topology import topology_of
 from kafwire.broker.topics.config_store import Refusal
 from kafwire.errors import ErrorCode
-from tests.support.streams_group_walk import HEARTBEAT, subtopology
+from tests.support.stream.streams_group_walk import HEARTBEAT, subtopology
 
 FAILED = "Failed to compute number of partitions for all repartition topics"
 EXISTING = {"four": 4, "two": 2, "also": 4}

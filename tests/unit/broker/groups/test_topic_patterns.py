@@ -7,7 +7,7 @@ import pytest
 from kafwire.broker.request import ANONYMOUS
 from kafwire.broker.security.acls import Acl
 from kafwire.errors import ErrorCode
-from tests.support.consumer_members import ConsumerMembers, Reader
+from tests.support.group.consumer_members import ConsumerMembers, Reader
 
 
 def subscribed(group: ConsumerMembers, name: str, pattern: str, **fields: object) -> Reader:

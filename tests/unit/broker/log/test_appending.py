@@ -9,7 +9,7 @@ import pytest
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.records import encode_batch
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 NOW_MS = 1_700_000_000_000
 

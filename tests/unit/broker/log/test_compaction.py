@@ -11,7 +11,7 @@ from kafwire.broker.log.partition import Partition
 from kafwire.broker.state import ClusterState
 from kafwire.broker.topics.topics import Topic
 from kafwire.records import decode_batches, encode_batch
-from tests.support.broker_driver import ask
+from tests.support.broker.driver import ask
 
 DAY_MS = 86_400_000
 

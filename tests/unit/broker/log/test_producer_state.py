@@ -14,8 +14,8 @@ from kafwire.broker.log.producer_state import ProducerStates
 from kafwire.broker.state import ClusterState
 from kafwire.errors import ErrorCode
 from kafwire.records import encode_batch
-from tests.support.broker_driver import BrokerDriver
-from tests.support.broker_transactions import TransactionalClient
+from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.transactions import TransactionalClient
 
 HOUR_MS = 3_600_000
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

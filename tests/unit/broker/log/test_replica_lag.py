@@ -10,7 +10,7 @@ from kafwire.broker.log.replica_lag import ReplicaLag
 from kafwire.broker.state import ClusterState
 from kafwire.errors import ErrorCode
 from kafwire.records import encode_batch
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 
 def made(**configs: str) -> tuple[BrokerDriver, Partition]:

@@ -22,7 +22,7 @@ from kafwire.broker.topics.configs import BROKER_CONFIGS
 from kafwire.errors import ErrorCode
 from kafwire.permissions import _PERMISSIONS
 from kafwire.records import encode_batch
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 ALICE = "User:alice"
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP

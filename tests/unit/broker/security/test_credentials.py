@@ -9,7 +9,7 @@ from kafwire import protocol
 from kafwire.broker.security.credentials import HASHES, Credentials, credential_from_salted
 from kafwire.broker.state import ClusterState
 from kafwire.errors import ErrorCode
-from tests.support.broker_driver import ask
+from tests.support.broker.driver import ask
 
 SALT = b"0123456789abcdef"
 Alter = protocol.AlterUserScramCredentialsRequest

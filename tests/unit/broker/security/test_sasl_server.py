@@ -17,7 +17,7 @@ from kafwire.protocol.framing import encode_request
 from kafwire.secret import Secret
 from kafwire.security.sasl.plain import PlainExchange
 from kafwire.security.sasl.scram import ScramExchange
-from tests.support.broker_driver import BrokerDriver
+from tests.support.broker.driver import BrokerDriver
 
 USERS = {"alice": "alice-secret", "bob": "bob-secret", "a=b,c": "=,=", "dora": "p\u00e4ss\u00adword"}
 LIFETIME_MS = 5000

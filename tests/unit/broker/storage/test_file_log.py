@@ -10,7 +10,7 @@ from kafwire.broker.storage.file_log import FileLog, LogOptions
 from kafwire.broker.storage.files import FilePool, RealFiles
 from kafwire.records import decode_batches
 from kafwire.testing.simulation.files import SimulatedFiles
-from tests.support.file_logs import batch, contents
+from tests.support.broker.file_logs import batch, contents
 
 SMALL = LogOptions(segment_bytes=2_000, index_interval_bytes=200)
 WHOLE = LogOptions(index_interval_bytes=200)

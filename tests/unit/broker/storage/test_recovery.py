@@ -6,7 +6,7 @@ import pytest
 from kafwire.broker.storage.file_log import FileLog, LogOptions
 from kafwire.broker.storage.files import FilePool, RealFiles
 from kafwire.testing.simulation.files import CrashError, SimulatedFiles
-from tests.support.file_logs import batch, contents
+from tests.support.broker.file_logs import batch, contents
 
 OPTIONS = LogOptions(segment_bytes=1_500, index_interval_bytes=150)
 

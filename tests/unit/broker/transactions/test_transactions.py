@@ -13,8 +13,8 @@ from kafwire.broker.state import ClusterState
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode
 from kafwire.records import encode_batch
-from tests.support.broker_driver import BrokerDriver
-from tests.support.broker_transactions import Place, TransactionalClient
+from tests.support.broker.driver import BrokerDriver
+from tests.support.broker.transactions import Place, TransactionalClient
 
 LOOK_MS = 10_000  # transaction.abort.timed.out.transaction.cleanup.interval.ms
 T0, T1 = ("t", 0), ("t", 1)

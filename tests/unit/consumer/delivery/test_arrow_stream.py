@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.deadlines import PATIENCE_S
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 BEGIN = """
 import ctypes, os, signal, sys, threading, time

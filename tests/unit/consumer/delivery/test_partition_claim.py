@@ -6,8 +6,8 @@ import pytest
 
 from kafwire.errors import KafkaError
 from kafwire.types import TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, fill
+from tests.support.simulated.consumer import Consuming, fill
+from tests.support.simulated.world import World
 
 pytestmark = [pytest.mark.usefixtures("shape"), pytest.mark.shapes("as_written", "single_records")]
 

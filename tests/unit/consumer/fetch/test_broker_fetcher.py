@@ -12,7 +12,7 @@ from kafwire.cluster.list_offsets import end_of_epoch
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.core import ConsumerCore
 from kafwire.types import TopicPartition
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -9,8 +9,8 @@ import pytest
 from kafwire import protocol
 from kafwire.errors import ProtocolError
 from kafwire.testing.simulation.kafka import HANGUP, Call
-from tests.support.simulated import World
-from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
+from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, log_of, write
+from tests.support.simulated.world import World
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count partitions, or log lines about them.

@@ -11,8 +11,8 @@ from kafwire import protocol
 from kafwire.errors import BrokerError
 from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
+from tests.support.simulated.consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
+from tests.support.simulated.world import World
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count partitions, or log lines about them.

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support import seeds
-from tests.support.simulated import World
-from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, write
+from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, write
+from tests.support.simulated.world import World
 
 pytestmark = pytest.mark.usefixtures("shape")
 

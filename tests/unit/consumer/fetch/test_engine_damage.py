@@ -12,9 +12,9 @@ from kafwire import protocol
 from kafwire.errors import CorruptBatchError, KafkaError, ProtocolError
 from kafwire.records import Record, encode_batch
 from kafwire.testing.simulation.kafka import Call
-from tests.support.damaged_log import BAD, BASE_OFFSET, CRC, LENGTH, MAGIC, PAYLOAD, damage
-from tests.support.simulated import World
-from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
+from tests.support.broker.damaged_log import BAD, BASE_OFFSET, CRC, LENGTH, MAGIC, PAYLOAD, damage
+from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, log_of, write
+from tests.support.simulated.world import World
 
 # Requests and errors are counted here: not among 1,000 partitions.
 pytestmark = [pytest.mark.usefixtures("shape"), pytest.mark.shapes("as_written", "single_records")]

@@ -10,8 +10,8 @@ import pytest
 
 from kafwire.memory._buffer import pool_limit
 from kafwire.types import TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
+from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, log_of, write
+from tests.support.simulated.world import World
 
 # Requests and errors are counted here: not among 1,000 partitions.
 pytestmark = [pytest.mark.usefixtures("shape"), pytest.mark.shapes("as_written", "single_records")]

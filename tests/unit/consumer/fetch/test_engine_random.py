@@ -15,8 +15,8 @@ from kafwire.errors import BrokerError, KafkaError
 from kafwire.testing.simulation.clock import START_S
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from tests.support import seeds
-from tests.support.simulated import World
-from tests.support.simulated_consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
+from tests.support.simulated.consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
+from tests.support.simulated.world import World
 
 SCHEDULES = 200
 AT_ONCE = 20  # schedules in one test

@@ -24,7 +24,7 @@ from kafwire.records import encode_batch
 from kafwire.testing.simulation.kafka import HANGUP, Call
 from kafwire.types import TopicPartition
 from tests.support import seeds
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 
 SCHEDULES = seeds.examples(30)
 BROKERS = 3

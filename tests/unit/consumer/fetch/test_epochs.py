@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kafwire.consumer.fetch.epochs import MOST, FetchedEpochs
 from kafwire.testing.simulation.groups import Kept
 from kafwire.types import TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, fill, log_of, write
+from tests.support.simulated.consumer import Consuming, fill, log_of, write
+from tests.support.simulated.world import World
 
 in_all_shapes = pytest.mark.usefixtures("shape")
 

@@ -10,9 +10,9 @@ from kafwire.cluster.list_offsets import EARLIEST
 from kafwire.consumer.delivery.partition_claim import StreamEnded
 from kafwire.testing.simulation.log import Call
 from kafwire.types import TopicPartition
-from tests.support.lagging_consumer import LAG_S, Lagging
-from tests.support.simulated import World
-from tests.support.simulated_consumer import write
+from tests.support.group.lagging_consumer import LAG_S, Lagging
+from tests.support.simulated.consumer import write
+from tests.support.simulated.world import World
 
 
 def test_records_are_read_before_the_engine_has_seen_them() -> None:

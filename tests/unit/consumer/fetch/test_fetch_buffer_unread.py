@@ -15,8 +15,8 @@ from kafwire.consumer.delivery.arrow_stream import ArrowStream
 from kafwire.errors import ProtocolError
 from kafwire.records import encode_batch
 from kafwire.types import TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, fill, log_of, write
+from tests.support.simulated.consumer import Consuming, fill, log_of, write
+from tests.support.simulated.world import World
 
 T0 = TopicPartition("t", 0)
 NO_MICROSECONDS = 1 << 62  # ms

@@ -9,8 +9,8 @@ import pytest
 
 from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, fill, log_of, timed, write
+from tests.support.simulated.consumer import Consuming, fill, log_of, timed, write
+from tests.support.simulated.world import World
 
 pytestmark = pytest.mark.usefixtures("shape")
 

@@ -15,8 +15,8 @@ from kafwire.errors import BrokerError, LogTruncatedError
 from kafwire.testing.simulation.groups import Kept
 from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, fill, write
+from tests.support.simulated.consumer import Consuming, fill, write
+from tests.support.simulated.world import World
 
 in_all_shapes = pytest.mark.usefixtures("shape")
 # Of tests that count partitions, or log lines about them.

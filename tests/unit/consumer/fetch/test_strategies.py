@@ -14,8 +14,8 @@ from kafwire.config import ConsumerConfig
 from kafwire.consumer.fetch.strategies import FETCH_STRATEGIES, FetchStrategy, strategy_of
 from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
+from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, log_of, write
+from tests.support.simulated.world import World
 
 BATCH = 1_000
 every = pytest.mark.parametrize(

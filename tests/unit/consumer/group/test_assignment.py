@@ -10,8 +10,8 @@ from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, BrokerError
 from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, write
+from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, write
+from tests.support.simulated.world import World
 
 in_all_shapes = pytest.mark.usefixtures("shape")
 

@@ -11,7 +11,7 @@ from kafwire.consumer.group.assignors import ASSIGNORS, sticky
 from kafwire.consumer.group.assignors.user_data import CooperativeStickyUserData, StickyUserData
 from kafwire.consumer.group.member import Assignment, GroupMember, Partition
 from tests.support import seeds
-from tests.support.made_groups import draw_members, draw_topics, evenness, moved, problems
+from tests.support.group.made_groups import draw_members, draw_topics, evenness, moved, problems
 
 EAST, WEST = frozenset({"east"}), frozenset({"west"})
 

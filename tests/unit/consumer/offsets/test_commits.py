@@ -12,9 +12,9 @@ from kafwire.errors import BrokerError, ConfigError
 from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
 from tests.support import seeds
-from tests.support.committing_consumer import committed, group
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, fill, log_of, write
+from tests.support.group.committing_consumer import committed, group
+from tests.support.simulated.consumer import Consuming, fill, log_of, write
+from tests.support.simulated.world import World
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count batches of several records.

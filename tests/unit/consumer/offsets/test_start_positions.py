@@ -14,8 +14,8 @@ from kafwire.consumer.core import ConsumerCore
 from kafwire.errors import ConfigError
 from kafwire.testing.simulation.groups import Kept
 from kafwire.types import Offset, Tail, TopicPartition
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming, fill, log_of, timed, write
+from tests.support.simulated.consumer import Consuming, fill, log_of, timed, write
+from tests.support.simulated.world import World
 
 pytestmark = pytest.mark.usefixtures("shape")
 # Of tests that count partitions, or log lines about them.

@@ -23,7 +23,7 @@ from tests.support import seeds
 from tests.support.accumulator_store import Store
 from tests.support.deadlines import ended, until
 from tests.support.forks import fork_in_c, in_child
-from tests.support.reference_partitions import murmur2, partition_of
+from tests.support.java.reference_partitions import murmur2, partition_of
 
 # Keys and their hashes, as Java's `Utils.murmur2` has them.
 JAVA_MURMUR2 = {

@@ -17,7 +17,7 @@ from kafwire.producer.buffer._partitioner import PartitionWeights
 from kafwire.producer.buffer.partitioner import weighted
 from kafwire.records._arrow_rows import RowsReader
 from tests.support.accumulator_store import Store
-from tests.support.reference_partitions import HASHED, place
+from tests.support.java.reference_partitions import HASHED, place
 
 STICKING = ["murmur2_random", "consistent_random", "fnv1a_random"]
 

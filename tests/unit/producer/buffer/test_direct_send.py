@@ -19,9 +19,9 @@ from kafwire.errors import ErrorCode, KafkaError
 from kafwire.producer.send import direct_send as net_direct_send
 from kafwire.records import decode_batches
 from kafwire.testing.simulation.log import HANGUP, NEVER, Call
+from tests.support.broker.served_kafka import ServedKafka
 from tests.support.deadlines import until
-from tests.support.served_kafka import ServedKafka
-from tests.support.simulated_producer import errors
+from tests.support.simulated.producer import errors
 
 SOON_S = 20
 

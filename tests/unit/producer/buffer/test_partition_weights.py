@@ -14,9 +14,9 @@ from kafwire.errors import ErrorCode
 from kafwire.producer.buffer._partitioner import PartitionWeights
 from kafwire.producer.send.sender import Sender
 from kafwire.testing.simulation.kafka import NEVER, Call, Log
-from tests.support.reference_partitions import partition_of
-from tests.support.simulated import World
-from tests.support.simulated_producer import errors
+from tests.support.java.reference_partitions import partition_of
+from tests.support.simulated.producer import errors
+from tests.support.simulated.world import World
 
 BATCH = 1_000  # eight records of 100 bytes
 

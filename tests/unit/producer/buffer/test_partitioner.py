@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafwire.config import PARTITIONERS
 from kafwire.producer.buffer.partitioner import RULES, Balance, Rule, Split, even, rule_of, weighted
-from tests.support.reference_partitions import HASHED
+from tests.support.java.reference_partitions import HASHED
 
 
 def chances(split: Split) -> dict[int, Fraction]:

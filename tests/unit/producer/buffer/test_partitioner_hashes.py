@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kafwire.producer.buffer._partitioner import PartitionWeights, hash_key
 from tests.support import seeds
 from tests.support.accumulator_store import Store
-from tests.support.reference_partitions import HASHED, fnv1a, murmur2, sample_keys
+from tests.support.java.reference_partitions import HASHED, fnv1a, murmur2, sample_keys
 
 COUNTS = [1, 2, 3, 7, 12, 100, 1000]
 

@@ -12,8 +12,8 @@ from kafwire.errors import ErrorCode, KafkaError, KafkaTimeoutError
 from kafwire.producer.outcome.sequencer import Identity, Sequencer
 from kafwire.records import encode_batch
 from kafwire.testing.simulation.kafka import DROPPED, HANGUP, Call
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, log_of, numbers, started, values
+from tests.support.simulated.producer import Work, log_of, numbers, started, values
+from tests.support.simulated.world import World
 
 
 def store_and_drop(world: World) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 from kafwire.errors import ErrorCode, KafkaError
 from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Call
 from tests.support import seeds
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors, log_of, produced, values
+from tests.support.simulated.producer import Work, errors, log_of, produced, values
+from tests.support.simulated.world import World
 
 SEEDS_EACH = 40
 TROUBLE_MS = 60_000

@@ -10,8 +10,8 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode, KafkaTimeoutError
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.testing.simulation.kafka import Call
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors, log_of, produced, values
+from tests.support.simulated.producer import Work, errors, log_of, produced, values
+from tests.support.simulated.world import World
 
 Kind = protocol.ProduceResponse
 

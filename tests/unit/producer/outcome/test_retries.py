@@ -21,8 +21,8 @@ from kafwire.producer.buffer._batch import BatchDelivery
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.testing.simulation.kafka import HANGUP, Call
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors, log_of, produced, values
+from tests.support.simulated.producer import Work, errors, log_of, produced, values
+from tests.support.simulated.world import World
 
 Kind = protocol.ProduceResponse
 

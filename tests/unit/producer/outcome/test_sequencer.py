@@ -19,7 +19,7 @@ from kafwire.producer.outcome.sequencer import (
     add,
 )
 from tests.support import seeds
-from tests.support.sequenced_world import EVENTS, Batch, World, batches
+from tests.support.simulated.sequenced_world import EVENTS, Batch, World, batches
 
 
 @given(

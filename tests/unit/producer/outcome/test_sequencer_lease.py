@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import LOST, SEQUENCE_LIMIT, BatchOutcome, Identity, Sequencer, add
 from tests.support import seeds
-from tests.support.sequenced_world import EVENTS, Batch, World, batches
+from tests.support.simulated.sequenced_world import EVENTS, Batch, World, batches
 
 SELF = (7, 0)
 

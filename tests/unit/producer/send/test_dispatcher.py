@@ -13,8 +13,8 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.producer.outcome import response
 from kafwire.producer.send import dispatcher
 from kafwire.testing.simulation.kafka import NEVER, Call
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, log_of, produced, values
+from tests.support.simulated.producer import Work, log_of, produced, values
+from tests.support.simulated.world import World
 
 
 @pytest.mark.parametrize("topic_ids", [True, False])

@@ -11,8 +11,8 @@ from kafwire.errors import ErrorCode, KafkaError, KafkaTimeoutError
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from tests.support import seeds
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors, log_of, values
+from tests.support.simulated.producer import Work, errors, log_of, values
+from tests.support.simulated.world import World
 
 
 def test_what_cannot_be_sent_expires() -> None:

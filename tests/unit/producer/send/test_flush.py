@@ -10,8 +10,8 @@ from kafwire.errors import ErrorCode, KafkaTimeoutError
 from kafwire.producer.send.flush import undelivered
 from kafwire.testing.simulation.kafka import NEVER
 from tests.support import seeds
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors, values
+from tests.support.simulated.producer import Work, errors, values
+from tests.support.simulated.world import World
 
 
 def test_flush_sends_at_once_and_waits_for_the_outcome() -> None:

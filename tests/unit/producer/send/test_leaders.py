@@ -7,8 +7,8 @@ import itertools
 from typing import Any
 
 from kafwire.testing.simulation.kafka import Call
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, log_of, values
+from tests.support.simulated.producer import Work, log_of, values
+from tests.support.simulated.world import World
 
 
 def test_a_partition_that_moved_is_sent_to_its_new_leader() -> None:

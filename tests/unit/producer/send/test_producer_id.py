@@ -7,8 +7,8 @@ import pytest
 from kafwire import protocol
 from kafwire.errors import BrokerError, ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors, log_of, produced, values
+from tests.support.simulated.producer import Work, errors, log_of, produced, values
+from tests.support.simulated.world import World
 
 
 @pytest.mark.parametrize("code", [14, 15, -1])

@@ -12,8 +12,8 @@ from kafwire.errors import KafkaError, PurgedError, TransactionAbortableError
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from tests.support.pass_clock import PassClock
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work
+from tests.support.simulated.producer import Work
+from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting
 
 

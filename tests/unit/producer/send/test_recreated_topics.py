@@ -15,8 +15,8 @@ from kafwire.records import decode_batches
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from tests.support.pass_clock import PassClock
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors, log_of, produced
+from tests.support.simulated.producer import Work, errors, log_of, produced
+from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting
 
 KEYS = [b"k%d" % i for i in range(40)]

@@ -12,8 +12,8 @@ import pytest
 from kafwire.errors import BrokerError, ErrorCode, KafkaError
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from tests.support import seeds
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors, log_of, produced, values
+from tests.support.simulated.producer import Work, errors, log_of, produced, values
+from tests.support.simulated.world import World
 
 
 def test_a_batch_waits_for_linger_and_takes_what_comes_meanwhile() -> None:

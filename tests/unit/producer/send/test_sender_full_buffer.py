@@ -12,8 +12,8 @@ import pytest
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.testing.simulation.kafka import NEVER, Call
 from tests.support.deadlines import ended
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, log_of, produced
+from tests.support.simulated.producer import Work, log_of, produced
+from tests.support.simulated.world import World
 
 LONG_MS = 60_000
 

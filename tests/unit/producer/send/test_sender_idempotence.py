@@ -10,8 +10,8 @@ import pytest
 from kafwire.errors import ErrorCode, KafkaTimeoutError
 from kafwire.producer.outcome.sequencer import LAST_EPOCH, Identity
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
-from tests.support.simulated import World
-from tests.support.simulated_producer import ONE_EACH, Work, errors, log_of, numbers, produced, started, values
+from tests.support.simulated.producer import ONE_EACH, Work, errors, log_of, numbers, produced, started, values
+from tests.support.simulated.world import World
 
 
 def store_and(world: World, answer: Any) -> Any:

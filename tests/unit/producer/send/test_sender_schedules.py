@@ -23,8 +23,8 @@ from kafwire.errors import ConfigError, ErrorCode, KafkaError
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from kafwire.testing.simulation.log import Topic
 from tests.support import seeds
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors, values
+from tests.support.simulated.producer import Work, errors, values
+from tests.support.simulated.world import World
 
 SCHEDULES = seeds.examples(80)
 BROKERS = 3

@@ -13,8 +13,8 @@ from kafwire.producer.buffer._batch import BatchDelivery
 from kafwire.records import decode_batches
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.testing.simulation.kafka import Log
-from tests.support.simulated import World
-from tests.support.simulated_producer import Work, errors, log_of
+from tests.support.simulated.producer import Work, errors, log_of
+from tests.support.simulated.world import World
 
 
 def asked(world: World) -> set[str]:

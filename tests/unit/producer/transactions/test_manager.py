@@ -27,8 +27,8 @@ from kafwire.errors import (
 from kafwire.producer.transactions.state import State
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Answer, Call
 from kafwire.testing.simulation.transactions import committed_values
-from tests.support.simulated import World
-from tests.support.simulated_consumer import Consuming
+from tests.support.simulated.consumer import Consuming
+from tests.support.simulated.world import World
 from tests.support.transactional_producer import IN, Transacting, lose, refuse
 
 VERSIONS = (1, 2)

@@ -12,7 +12,7 @@ from kafwire.cluster.transaction_member import TransactionMember
 from kafwire.errors import ErrorCode, TransactionAbortableError
 from kafwire.testing.simulation.kafka import Call
 from kafwire.types import ConsumerGroupMetadata
-from tests.support.simulated import World
+from tests.support.simulated.world import World
 from tests.support.transactional_producer import IN, Transacting, refusal, refuse
 
 

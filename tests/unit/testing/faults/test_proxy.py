@@ -31,9 +31,9 @@ from kafwire.testing.faults import (
 )
 from kafwire.testing.faults.reactor import Reactor
 from tests.support import seeds
+from tests.support.broker.frame_server import FrameServer, Peer
 from tests.support.deadlines import ended, until
 from tests.support.fault_stage import request, response
-from tests.support.frame_server import FrameServer, Peer
 
 ONE, TWO, THREE = (request("Metadata", number) for number in (1, 2, 3))
 FIRST, SECOND, THIRD = (response(number) for number in (1, 2, 3))

@@ -23,7 +23,7 @@ from kafwire.testing.fuzzer.campaign import Result, resolve
 from kafwire.testing.fuzzer.case import Case
 from kafwire.testing.fuzzer.connection import Connection
 from kafwire.testing.fuzzer.judge import Violation
-from tests.support.fuzzed_server import DEALT_WITH, Bug, Exchange, FuzzedServer
+from tests.support.broker.fuzzed_server import DEALT_WITH, Bug, Exchange, FuzzedServer
 
 SEED = 7
 REQUESTS = 400

@@ -22,7 +22,7 @@ from kafwire.testing.fuzzer.damage import Damage
 from kafwire.testing.fuzzer.generate import Generator
 from kafwire.testing.fuzzer.scenarios import with_scenario
 from kafwire.testing.fuzzer.world import Partition, Topic, World
-from tests.support.fuzzed_server import FuzzedServer
+from tests.support.broker.fuzzed_server import FuzzedServer
 
 APIS = [name.removesuffix("Request") for name in MESSAGES if name.endswith("Request")]
 

@@ -14,7 +14,7 @@ from kafwire.testing.fuzzer.case import Case, Step
 from kafwire.testing.fuzzer.damage import APPEND, SET, SIZE, Damage
 from kafwire.testing.fuzzer.execute import ForbiddenError, execute
 from kafwire.testing.fuzzer.world import LIST_OFFSETS
-from tests.support.fuzzed_server import Exchange, FuzzedServer
+from tests.support.broker.fuzzed_server import Exchange, FuzzedServer
 
 Metadata, Fetch, Delete = protocol.MetadataRequest, protocol.FetchRequest, protocol.DeleteTopicsRequest
 TOPIC = Metadata.MetadataRequestTopic(name="abc")
