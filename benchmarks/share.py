@@ -26,7 +26,7 @@ from confluent_kafka.cimpl import NewTopic
 import kafwire
 from kafwire import TopicPartition, protocol
 from kafwire.testing import KafkaCluster
-from kafwire.testing.kafka import class_path, java
+from kafwire.testing.cluster.kafka import class_path, java
 from tests.support.java.client import LOGGING, compiled, end
 
 SOURCE = Path(__file__).parent / "java" / "ShareReader.java"

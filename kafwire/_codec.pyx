@@ -12,14 +12,19 @@ from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
 from kafwire.memory._buffer cimport KW_BUF_LARGE, kw_be64, kw_buf_unref, kw_pool_budget, process_pool
+from kafwire.records._batch_header cimport (
+    ATTRIBUTE_CODEC, ATTRIBUTE_CONTROL, ATTRIBUTE_LOG_APPEND, ATTRIBUTE_TRANSACTIONAL, BATCH_HEADER, BatchHeader,
+    CRC_AT, CRC_FROM, LOG_OVERHEAD, batch_header,
+)
 from kafwire.records._columns cimport (
     COLUMN_ALL, COLUMN_VALUE, HEADER_COST, Columns, content_cost, grow, reserve_rows, roll_back, row_cost,
     set_timestamp_type,
 )
-from kafwire.records._compress cimport (
+from kafwire.records._codec_status cimport (
     CODEC_NONE, CODEC_NO_MEMORY, CODEC_OK, CODEC_OVER_BUDGET, CODEC_TOO_LARGE, CODEC_UNKNOWN, CODEC_UNRESOLVED,
-    CODEC_ZSTD, SLACK, decompress,
+    CODEC_ZSTD, SLACK,
 )
+from kafwire.records._compress cimport decompress
 from kafwire.records._decode cimport SMALLEST_RECORD, Payload, RowFilter, append_records
 from kafwire.records._message_set cimport legacy_records
 

@@ -11,14 +11,16 @@ from libc.string cimport memcpy, memset
 
 from kafwire.memory._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, process_pool
 from kafwire._codec cimport (
-    ATTRIBUTE_CODEC, BATCH_HEADER, DECODE_NEED_CODEC, DECODE_OK, STOP_CHUNK_FULL, STOP_END_OF_DATA, AbortedTransaction,
-    BatchHeader, DecodeSpec, DecodeStatus, aborted_sort, batch_header, crc32c, decode_chunk, spec_init,
+    DECODE_NEED_CODEC, DECODE_OK, STOP_CHUNK_FULL, STOP_END_OF_DATA, AbortedTransaction, DecodeSpec, DecodeStatus,
+    aborted_sort, crc32c, decode_chunk, spec_init,
 )
+from kafwire.records._batch_header cimport ATTRIBUTE_CODEC, BATCH_HEADER, BatchHeader, batch_header
 from kafwire.records._columns cimport (
     COLUMN_ALL, COLUMN_HEADERS, COLUMN_KEY, COLUMN_OFFSET, COLUMN_TIMESTAMP, COLUMN_VALUE, Bytes, Columns,
     columns_bytes, columns_clear, columns_finish, columns_init, columns_share,
 )
-from kafwire.records._compress cimport CODEC_LEVEL_DEFAULT, CODEC_LZ4, CODEC_NONE, CODEC_OK, compress, resolve_codec
+from kafwire.records._codec_status cimport CODEC_LEVEL_DEFAULT, CODEC_LZ4, CODEC_NONE, CODEC_OK
+from kafwire.records._compress cimport compress, resolve_codec
 
 
 cdef enum:

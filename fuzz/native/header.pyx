@@ -6,7 +6,7 @@ mod 15.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from kafwire._codec cimport BatchHeader, batch_header
+from kafwire.records._batch_header cimport BatchHeader, batch_header
 
 import traceback
 

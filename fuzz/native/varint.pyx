@@ -8,7 +8,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kafwire.memory._buffer cimport Reader, read_bytes, read_i16, read_i32, read_i64, read_u8, read_uvarint, skip_tags
-from kafwire._codec cimport BATCH_HEADER, DECODE_OK, DecodeSpec, DecodeStatus, decode_chunk, spec_init
+from kafwire._codec cimport DECODE_OK, DecodeSpec, DecodeStatus, decode_chunk, spec_init
+from kafwire.records._batch_header cimport BATCH_HEADER
 from kafwire.records._columns cimport COLUMN_OFFSET, COLUMN_TIMESTAMP, Columns, columns_clear, columns_init
 
 

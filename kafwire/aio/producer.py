@@ -306,7 +306,7 @@ class AsyncProducer(AsyncProducerNames):
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
-    def transaction(self, timeout: float | None = None) -> AsyncTransactionBlock:
+    def transaction(self, timeout: float | None = None) -> AsyncTransactionBlock[Self]:
         """Run a block as a transaction, as `Producer.transaction` does: `async with producer.transaction(): ...`.
 
         A block that is cancelled is aborted.
@@ -320,10 +320,10 @@ class AsyncProducer(AsyncProducerNames):
             >>> asyncio.run(main()).offset
             3
         """
-        self._transactional()
+        transactions = self._transactional()
         from kafwire.aio.transaction import AsyncTransactionBlock
 
-        return AsyncTransactionBlock(self, timeout)
+        return AsyncTransactionBlock(self, transactions, timeout)
 
     async def init_transactions(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # it goes on
         """Take over the `transactional_id` (KIP-98), as `Producer.init_transactions` does."""

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kafwire.errors import KafkaError, TransactionAbortableError
 from kafwire.handles import refuse_copy
 from kafwire.producer.transactions.state import OPEN
 
 if TYPE_CHECKING:
-    from kafwire.aio.producer import AsyncProducer
     from kafwire.producer.transactions.manager import Transactions
 
 # A cancelled task must end soon, and not wait for a coordinator that cannot be reached.
 CANCELLED_S = 5.0
 
 
-class AsyncTransactionBlock:
+class Transactional(Protocol):
+    """The calls of a producer that a block makes."""
+
+    async def begin_transaction(self, timeout: float | None) -> None:  # noqa: ASYNC109  # it goes on
+        """Begin a transaction."""
+
+    async def commit_transaction(self, timeout: float | None) -> None:  # noqa: ASYNC109  # it goes on
+        """Commit the transaction."""
+
+    async def abort_transaction(self, timeout: float | None) -> None:  # noqa: ASYNC109  # it goes on
+        """Abort the transaction."""
+
+
+_ProducerT = TypeVar("_ProducerT", bound=Transactional)
+
+
+class AsyncTransactionBlock(Generic[_ProducerT]):
     """An async context manager that commits a transaction at its end, or aborts it.
 
     `AsyncProducer.transaction` makes it.
@@ -33,12 +48,13 @@ class AsyncTransactionBlock:
 
     __reduce_ex__ = refuse_copy
 
-    def __init__(self, producer: AsyncProducer, timeout: float | None) -> None:
+    def __init__(self, producer: _ProducerT, transactions: Transactions, timeout: float | None) -> None:
         self._producer = producer
+        self._transactions = transactions
         self._timeout = timeout
         self._number = 0
 
-    async def __aenter__(self) -> AsyncProducer:
+    async def __aenter__(self) -> _ProducerT:
         await self._producer.begin_transaction(self._timeout)
         self._number = self._transactions.number
         return self._producer
@@ -63,7 +79,3 @@ class AsyncTransactionBlock:
             await self._producer.abort_transaction(self._timeout if isinstance(error, Exception) else CANCELLED_S)
         except KafkaError as problem:
             error.add_note(f"The transaction could not be aborted: {problem}")
-
-    @property
-    def _transactions(self) -> Transactions:
-        return self._producer._transactional()

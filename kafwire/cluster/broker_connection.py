@@ -19,10 +19,10 @@ from types import MappingProxyType
 from typing import Any
 
 from kafwire._version import __version__
+from kafwire.cluster.address_blame import AddressBlame
 from kafwire.cluster.authentication import Authentication, Prepared
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.metadata import BrokerAddress
-from kafwire.cluster.node import AddressBlame
 from kafwire.cluster.reachability import NO_ANSWER
 from kafwire.cluster.reachability_hints import (
     CLOSED_BY_PEER,

@@ -5,14 +5,26 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kafwire.cluster.reachability import PATIENCE_MS, Watch
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import log
 
-if TYPE_CHECKING:
-    from kafwire.cluster.broker_connection import BrokerConnection
+
+class Connecting(Protocol):
+    """The facts of a connection that its log lines need."""
+
+    host: str
+    port: int
+
+    @property
+    def at_address(self) -> str:
+        """The address, in words."""
+
+    @property
+    def serves(self) -> bool:
+        """True if a response to more than the opening requests came."""
 
 
 class Reach:
@@ -21,18 +33,18 @@ class Reach:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._watches: dict[tuple[str, int], Watch] = {}
-        self._connections: weakref.WeakSet[BrokerConnection] = weakref.WeakSet()
+        self._connections: weakref.WeakSet[Connecting] = weakref.WeakSet()
 
-    def watch(self, connection: BrokerConnection) -> Watch:
+    def watch(self, connection: Connecting) -> Watch:
         """Return the watch of a connection's address."""
         return self._watches.setdefault((connection.host, connection.port), Watch())
 
-    def serves(self, connection: BrokerConnection) -> bool:
+    def serves(self, connection: Connecting) -> bool:
         """True if any connection to the same address got a response to more than the opening requests."""
         watch = self.watch(connection)
         return watch.served or any(each.serves and self.watch(each) is watch for each in self._connections)
 
-    def begin(self, connection: BrokerConnection) -> None:
+    def begin(self, connection: Connecting) -> None:
         """Note that a connection begins to connect."""
         self._connections.add(connection)
         watch = self.watch(connection)
@@ -41,18 +53,18 @@ class Reach:
         if first:
             asyncio.get_running_loop().call_later(PATIENCE_MS / 1000, self._look, connection)
 
-    def _look(self, connection: BrokerConnection) -> None:
+    def _look(self, connection: Connecting) -> None:
         _warn(self.watch(connection).look(self._engine.now_ms(), f"{connection.at_address}: no response yet"))
 
-    def fail(self, connection: BrokerConnection, causes: Iterable[str], text: str) -> None:
+    def fail(self, connection: Connecting, causes: Iterable[str], text: str) -> None:
         """Note that a connection failed to connect."""
         _warn(self.watch(connection).fail(self._engine.now_ms(), causes, text))
 
-    def leave(self, connection: BrokerConnection) -> None:
+    def leave(self, connection: Connecting) -> None:
         """Note that a connection's attempt was cancelled."""
         self.watch(connection).leave(self._engine.now_ms())
 
-    def succeed(self, connection: BrokerConnection) -> None:
+    def succeed(self, connection: Connecting) -> None:
         """Note that a connection connected."""
         waited_s = self.watch(connection).succeed(self._engine.now_ms())
         if waited_s is not None:

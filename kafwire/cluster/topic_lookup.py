@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Protocol
 
 from kafwire import protocol
-from kafwire.cluster.metadata import TopicInfo
+from kafwire.cluster.broker_connection import BrokerConnection
+from kafwire.cluster.metadata import Metadata, TopicInfo
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, ProtocolError, broker_error
+from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import log
-
-if TYPE_CHECKING:
-    from kafwire.cluster.cluster import Cluster
 
 # Not every broker knows a new topic yet. A broker that shares its cores has been seen to take more than 0.7 s.
 # (librdkafka waits 30 s, `topic.metadata.propagation.max.ms`; Java's producer all of `max.block.ms`.)
@@ -43,10 +42,35 @@ class UnknownAnswers:
         return self._number >= UNKNOWN_TOPIC_ANSWERS and self._last_ms - self._first_ms >= UNKNOWN_TOPIC_MS
 
 
+class SearchedCluster(Protocol):
+    """The part of a cluster client that a search of topics needs."""
+
+    metadata: Metadata
+    engine: Engine
+
+    @property
+    def bootstrap(self) -> str:
+        """The bootstrap servers, in words."""
+
+    def has_seen(self, topic: str) -> bool:
+        """True if a response showed the topic before."""
+
+    async def create_missing(self, names: Collection[str]) -> None:
+        """Request metadata of these topics; brokers may create them."""
+
+    async def refresh(self, topics: Iterable[str] = (), *, at_once: bool = False) -> None:
+        """Request metadata of these topics too."""
+
+    def known(self) -> list[BrokerConnection]:
+        """List the connections of all known brokers, in the order to ask them."""
+
+
 class TopicSearch:
     """The search of `Cluster.topics`, one attempt at a time."""
 
-    def __init__(self, cluster: Cluster, names: Sequence[str], *, patient: bool, fresh: bool, create: bool) -> None:
+    def __init__(
+        self, cluster: SearchedCluster, names: Sequence[str], *, patient: bool, fresh: bool, create: bool
+    ) -> None:
         self._cluster = cluster
         self._names = names
         self._patient = patient

@@ -17,7 +17,7 @@ from kafwire.records._columns cimport (
     COLUMN_HEADERS, COLUMN_KEY, COLUMN_OFFSET, COLUMN_TIMESTAMP, COLUMN_TIMESTAMP_TYPE, COLUMN_VALUE, Bytes, Columns,
     columns_clear,
 )
-from kafwire.records._compress cimport SLACK
+from kafwire.records._codec_status cimport SLACK
 
 from kafwire.errors import ConfigError, ProtocolError
 from kafwire.memory._buffer import seal_types

@@ -3,7 +3,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from kafwire.memory._buffer cimport kw_buf, kw_buf_new, kw_buf_reserve, process_pool
-from kafwire.records._compress cimport SLACK
+from kafwire.records._codec_status cimport SLACK
 
 
 cdef enum:

@@ -8,7 +8,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from kafwire.memory._buffer cimport KW_BUF_LARGE, kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, process_pool
-from kafwire.records._compress cimport SLACK
+from kafwire.records._codec_status cimport SLACK
 
 
 cdef enum:

@@ -18,6 +18,11 @@ from libc.string cimport memcmp, memcpy, memset
 from kafwire.memory._buffer cimport (
     kw_be32, kw_buf, kw_buf_new, kw_buf_unref, kw_pool_budget, kw_put_be32, kw_scratch_wait, move_out, process_pool,
 )
+from kafwire.records._codec_status cimport (
+    CODEC_CORRUPT, CODEC_COUNT, CODEC_GZIP, CODEC_LEVEL_DEFAULT, CODEC_LZ4, CODEC_NO_MEMORY, CODEC_OK,
+    CODEC_OVER_BUDGET, CODEC_SNAPPY, CODEC_TOO_LARGE, CODEC_UNKNOWN, CODEC_UNRESOLVED, CODEC_ZSTD, SLACK,
+    begin_scratch, make_room, make_scratch,
+)
 from kafwire.records._libraries cimport (
     LZ4_ROOM, isal_compress, isal_decompress, lz4_compress, lz4_decompress, open_library, zlib_compress,
     zlib_decompress, zstd_compress, zstd_decompress,

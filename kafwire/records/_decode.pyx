@@ -18,7 +18,7 @@ from kafwire.records._columns cimport (
     COLUMN_HEADERS, COLUMN_KEY, COLUMN_OFFSET, COLUMN_TIMESTAMP, COLUMN_TIMESTAMP_TYPE, COLUMN_VALUE, Bytes, Columns,
     grow, mark_null, reserve_headers, roll_back,
 )
-from kafwire.records._compress cimport SLACK
+from kafwire.records._codec_status cimport SLACK
 
 
 # --- bytes of keys, values and headers ------------------------------------------------------------------------------

@@ -8,13 +8,15 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from kafwire._codec cimport BATCH_HEADER, CRC_AT, CRC_FROM, LOG_OVERHEAD, crc32c
+from kafwire._codec cimport crc32c
+from kafwire.records._batch_header cimport BATCH_HEADER, CRC_AT, CRC_FROM, LOG_OVERHEAD
 from kafwire.memory._buffer cimport (
     kw_be64, kw_buf, kw_buf_new, kw_buf_reserve, kw_buf_unref, kw_copy16, kw_put_be16, kw_put_be32, kw_put_be64,
     kw_put_uvarint, kw_unzigzag, kw_uvarint_size, kw_uvarlong, kw_zigzag, process_pool,
 )
 from kafwire.records._arrow_rows cimport FORM_ABSENT, RowsView, bytes_at, number_at
-from kafwire.records._compress cimport CODEC_NONE, CODEC_OK, SLACK, compress
+from kafwire.records._codec_status cimport CODEC_NONE, CODEC_OK, SLACK
+from kafwire.records._compress cimport compress
 
 from kafwire.errors import ConfigError
 

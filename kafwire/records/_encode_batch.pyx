@@ -3,10 +3,11 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from kafwire._codec cimport ATTRIBUTE_CONTROL, ATTRIBUTE_LOG_APPEND, ATTRIBUTE_TRANSACTIONAL
+from kafwire.records._batch_header cimport ATTRIBUTE_CONTROL, ATTRIBUTE_LOG_APPEND, ATTRIBUTE_TRANSACTIONAL
 from kafwire.memory._buffer cimport kw_buf, kw_buf_unref
 from kafwire.records._arrow_rows cimport Rows, RowsReader
-from kafwire.records._compress cimport CODEC_LEVEL_DEFAULT, CODEC_NO_MEMORY, resolve_codec
+from kafwire.records._codec_status cimport CODEC_LEVEL_DEFAULT, CODEC_NO_MEMORY
+from kafwire.records._compress cimport resolve_codec
 from kafwire.records._encode cimport (
     WRITER_NO_MEMORY, WRITER_TOO_LARGE, BatchWriter, batch_stamp, encode_headers, writer_append_at, writer_append_rows,
     writer_close, writer_open, writer_seal,

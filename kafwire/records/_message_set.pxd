@@ -4,7 +4,7 @@ They are rare, and slow by their format, so one decoder of records is enough: `_
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from kafwire._codec cimport BatchHeader
+from kafwire.records._batch_header cimport BatchHeader
 from kafwire.memory._buffer cimport kw_buf
 
 

@@ -4,11 +4,12 @@
 from libc.stdint cimport INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
-from kafwire._codec cimport ATTRIBUTE_CODEC, ATTRIBUTE_LOG_APPEND, LOG_OVERHEAD
+from kafwire.records._batch_header cimport ATTRIBUTE_CODEC, ATTRIBUTE_LOG_APPEND, LOG_OVERHEAD
 from kafwire.memory._buffer cimport kw_be32, kw_be64, kw_buf, kw_le32, kw_put_uvarint, kw_uvarint_size, kw_zigzag
-from kafwire.records._compress cimport (
-    CODEC_CORRUPT, CODEC_LZ4, CODEC_NONE, CODEC_OK, CODEC_UNKNOWN, CODEC_ZSTD, decompress, decompress_lz4, make_room,
+from kafwire.records._codec_status cimport (
+    CODEC_CORRUPT, CODEC_LZ4, CODEC_NONE, CODEC_OK, CODEC_UNKNOWN, CODEC_ZSTD, make_room,
 )
+from kafwire.records._compress cimport decompress, decompress_lz4
 
 
 cdef extern from "kafwire/records/native/crc32.h" nogil:

@@ -2,7 +2,8 @@
 from cpython.ref cimport PyObject
 from libc.stdint cimport uint8_t
 
-from kafwire._codec cimport BatchHeader, DecodeSpec
+from kafwire._codec cimport DecodeSpec
+from kafwire.records._batch_header cimport BatchHeader
 from kafwire.records._arrow cimport Layout
 from kafwire.records._records cimport Records
 

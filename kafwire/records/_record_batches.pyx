@@ -7,9 +7,11 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from kafwire._codec cimport (
-    ATTRIBUTE_CODEC, ATTRIBUTE_CONTROL, ATTRIBUTE_LOG_APPEND, ATTRIBUTE_TRANSACTIONAL, COLUMN_ROOM, DECODE_NEED_CODEC,
-    DECODE_OK, DECODE_TOO_LARGE, AbortedTransaction, DecodeSpec, DecodeStatus, aborted_sort, batch_header, decode_chunk,
-    decode_error, spec_init,
+    COLUMN_ROOM, DECODE_NEED_CODEC, DECODE_OK, DECODE_TOO_LARGE, AbortedTransaction, DecodeSpec, DecodeStatus,
+    aborted_sort, decode_chunk, decode_error, spec_init,
+)
+from kafwire.records._batch_header cimport (
+    ATTRIBUTE_CODEC, ATTRIBUTE_CONTROL, ATTRIBUTE_LOG_APPEND, ATTRIBUTE_TRANSACTIONAL, batch_header,
 )
 from kafwire.records._arrow cimport Layout
 from kafwire.records._columns cimport Columns, columns_bytes, columns_clear, columns_finish, columns_init

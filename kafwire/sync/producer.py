@@ -243,7 +243,7 @@ class Producer(RecordSender, ProducerNames):
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
-    def transaction(self, timeout: float | None = None) -> TransactionBlock:
+    def transaction(self, timeout: float | None = None) -> TransactionBlock[Self]:
         """Run a block as a transaction: commit at its end, abort on any exception.
 
         Readers of committed records see all records of the block, with the offsets of `send_offsets`, or none. An
@@ -268,10 +268,10 @@ class Producer(RecordSender, ProducerNames):
             >>> delivery.result().offset
             3
         """
-        self._transactional()
+        transactions = self._transactional()
         from kafwire.sync.transaction import TransactionBlock
 
-        return TransactionBlock(self, timeout)
+        return TransactionBlock(self, transactions, timeout)
 
     def init_transactions(self, timeout: float | None = None) -> None:
         """Take over the `transactional_id` (KIP-98).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kafwire.errors import KafkaError, TransactionAbortableError
 from kafwire.handles import refuse_copy
@@ -11,13 +11,28 @@ from kafwire.producer.transactions.state import OPEN
 
 if TYPE_CHECKING:
     from kafwire.producer.transactions.manager import Transactions
-    from kafwire.sync.producer import Producer
 
 # An interrupted program must end soon, and not wait for a coordinator that cannot be reached.
 INTERRUPTED_S = 5.0
 
 
-class TransactionBlock:
+class Transactional(Protocol):
+    """The calls of a producer that a block makes."""
+
+    def begin_transaction(self, timeout: float | None) -> None:
+        """Begin a transaction."""
+
+    def commit_transaction(self, timeout: float | None) -> None:
+        """Commit the transaction."""
+
+    def abort_transaction(self, timeout: float | None) -> None:
+        """Abort the transaction."""
+
+
+_ProducerT = TypeVar("_ProducerT", bound=Transactional)
+
+
+class TransactionBlock(Generic[_ProducerT]):
     """A context manager that commits a transaction at its end, or aborts it. `Producer.transaction` makes it.
 
     Example:
@@ -28,12 +43,13 @@ class TransactionBlock:
 
     __reduce_ex__ = refuse_copy
 
-    def __init__(self, producer: Producer, timeout: float | None) -> None:
+    def __init__(self, producer: _ProducerT, transactions: Transactions, timeout: float | None) -> None:
         self._producer = producer
+        self._transactions = transactions
         self._timeout = timeout
         self._number = 0
 
-    def __enter__(self) -> Producer:
+    def __enter__(self) -> _ProducerT:
         self._producer.begin_transaction(self._timeout)
         self._number = self._transactions.number
         return self._producer
@@ -58,7 +74,3 @@ class TransactionBlock:
             self._producer.abort_transaction(self._timeout if isinstance(error, Exception) else INTERRUPTED_S)
         except KafkaError as problem:
             error.add_note(f"The transaction could not be aborted: {problem}")
-
-    @property
-    def _transactions(self) -> Transactions:
-        return self._producer._transactional()

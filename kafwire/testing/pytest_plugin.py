@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION, PREVIOUS_VERSION
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, OLDEST_VERSION, PREVIOUS_VERSION
 
 if TYPE_CHECKING:
     from kafwire.broker.embedded import EmbeddedKafka
@@ -74,7 +74,7 @@ def kafka_simulation(request: pytest.FixtureRequest) -> Iterator[ClusterWorld]:
 def kafka_cluster(request: pytest.FixtureRequest) -> KafkaCluster:
     """`cluster`; the test is skipped if Java is missing, or if Kafka's jars are neither here nor can be fetched."""
     from kafwire.broker.setup_error import SetupError
-    from kafwire.testing.kafka import java
+    from kafwire.testing.cluster.kafka import java
 
     try:
         java()

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kafwire.testing.kafka import DEFAULT_VERSION as KAFKA_VERSION
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION as KAFKA_VERSION
 from scripts.foreign_suites.left_out import never_run
 from scripts.foreign_suites.outcomes import Outcome, read_go
 from scripts.foreign_suites.running import SuiteError, broker, run

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kafwire.testing.kafka import DEFAULT_VERSION as KAFKA_VERSION
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION as KAFKA_VERSION
 from scripts.foreign_suites.kafka_tools import write_tools
 from scripts.foreign_suites.left_out import never_run
 from scripts.foreign_suites.outcomes import Outcome, read_librdkafka

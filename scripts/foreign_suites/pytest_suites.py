@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from kafwire.testing.kafka import DEFAULT_VERSION as KAFKA_VERSION
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION as KAFKA_VERSION
 from scripts.foreign_suites.adapters.common import SETTINGS
 from scripts.foreign_suites.left_out import never_run
 from scripts.foreign_suites.outcomes import Outcome, read_junit

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 import kafwire
-from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, OLDEST_VERSION
 from tests.scenarios.answers import judge, recorded
 from tests.scenarios.embedded import EmbeddedState
 from tests.scenarios.random_requests import Step, compare, draw, play_steps

@@ -29,8 +29,8 @@ from kafwire.protocol.api.create_partitions import CreatePartitionsRequest
 from kafwire.protocol.api.delete_records import DeleteRecordsRequest
 from kafwire.protocol.api.update_features import UpdateFeaturesRequest
 from kafwire.testing.cluster import KafkaCluster, Node
+from kafwire.testing.cluster.kafka import OLDEST_VERSION
 from kafwire.testing.history.observe import read_all
-from kafwire.testing.kafka import OLDEST_VERSION
 from kafwire.types import TopicPartition
 from tests.soak.ledger import BEGINS, CUT, HOLES, NOTHING, Acked, How, Ledger, Reading, Told, judge, same
 from tests.soak.runner import name_of

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kafwire.broker.security.certificates import HOSTS, Certificates, write_private
-from kafwire.testing.kafka import java
+from kafwire.testing.cluster.kafka import java
 
 _DAY = dt.timedelta(days=1)
 _PATIENCE_S = 60

@@ -13,7 +13,7 @@ import venv
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafwire.testing.kafka import cache_folder
+from kafwire.testing.cluster.kafka import cache_folder
 
 INSTALL_S = 600
 

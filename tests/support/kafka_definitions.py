@@ -6,7 +6,7 @@ import zipfile
 from functools import cache
 from typing import Any
 
-from kafwire.testing.kafka import DEFAULT_VERSION, resolve
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, resolve
 
 # The jars, and where in them the definitions are. Those of tiered storage are left out: no kafwire command reads them.
 _JARS = {

@@ -10,9 +10,9 @@ import pytest
 
 from kafwire.testing.simulation.log import Topics
 from tests.support import seeds
+from tests.support.simulated import consumer as simulated_consumer
 from tests.support.simulated.flavours import KINDS, Flavour
 from tests.support.simulated.world import World
-from tests.support.simulated import consumer as simulated_consumer
 
 AS_WRITTEN = "as_written"
 SINGLE_RECORDS = "single_records"

@@ -9,9 +9,9 @@ from posix.unistd cimport getpid
 
 from kafwire._codec cimport (
     DECODE_CORRUPT, DECODE_CRC, DECODE_NEED_CODEC, DECODE_OK, DECODE_ORDER, DECODE_TOO_LARGE, DECODE_UNSUPPORTED,
-    LOG_OVERHEAD, STOP_CHUNK_FULL, AbortedTransaction, BatchHeader, DecodeStatus, batch_header, decode_chunk,
-    decode_error,
+    STOP_CHUNK_FULL, AbortedTransaction, DecodeStatus, decode_chunk, decode_error,
 )
+from kafwire.records._batch_header cimport LOG_OVERHEAD, BatchHeader, batch_header
 from kafwire.consumer.fetch._fetch_buffer cimport (
     KW_DONE_STALE, KW_DONE_TELL, KW_QUEUE_ENDED, KW_QUEUE_FAILED, KW_QUEUE_PLACE_FAILED, KW_QUEUE_RECORDS,
     PartitionSlot, kw_place_number, kw_place_owner, kw_queue_done, kw_queue_next, kw_queue_owed, kw_queue_pop,

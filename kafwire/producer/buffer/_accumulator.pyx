@@ -1,7 +1,7 @@
 # distutils: sources = kafwire/memory/native/buf.c
 """The accumulator: the sending thread encodes each record into its partition's open batch at once.
 
-This module appends single records; `_rows` appends tables. `producer/buffer/_queues.pyx` has the rule by which queues change.
+This module appends single records; `_rows` appends tables. `_queues.pyx` has the rule by which queues change.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -11,7 +11,7 @@ from cpython.ref cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from kafwire._codec cimport BATCH_HEADER
+from kafwire.records._batch_header cimport BATCH_HEADER
 from kafwire.memory._buffer cimport process_generation
 from kafwire.producer.buffer._batch cimport Delivery, ProducerBatch
 from kafwire.producer.buffer._direct_send cimport DirectSend, PendingSend

@@ -9,7 +9,8 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memset
 
-from kafwire._codec cimport BATCH_HEADER, crc32c
+from kafwire._codec cimport crc32c
+from kafwire.records._batch_header cimport BATCH_HEADER
 from kafwire.memory._buffer cimport kw_le32
 from kafwire.records._arrow_rows cimport BytesView, Rows, RowsView, bytes_at, number_at
 

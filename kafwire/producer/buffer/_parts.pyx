@@ -4,7 +4,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memset
 
-from kafwire._codec cimport BATCH_HEADER
+from kafwire.records._batch_header cimport BATCH_HEADER
 from kafwire.memory._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, process_pool
 from kafwire.producer.buffer._batch cimport MIXED, ProducerBatch
 from kafwire.producer.buffer._partitioner cimport (
@@ -12,7 +12,8 @@ from kafwire.producer.buffer._partitioner cimport (
     move_on, pick, take_turn,
 )
 from kafwire.producer.buffer._queues cimport FIRST_RESERVE, PartitionQueue, Queues, Topic
-from kafwire.records._compress cimport SLACK, decompress, resolve_codec
+from kafwire.records._codec_status cimport SLACK
+from kafwire.records._compress cimport decompress, resolve_codec
 from kafwire.records._encode cimport batch_base_timestamp, record_key, writer_copy, writer_open
 from kafwire.records._libraries cimport LZ4_ROOM
 

@@ -13,10 +13,11 @@ again what may have changed meanwhile. Notifications come after the step, and an
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from kafwire._codec cimport ATTRIBUTE_TRANSACTIONAL
+from kafwire.records._batch_header cimport ATTRIBUTE_TRANSACTIONAL
 from kafwire.producer.buffer._batch cimport Budget, ProducerBatch
 from kafwire.producer.buffer._partitioner cimport PartitionWeights, StickyState, draw, move_on, read_rule
-from kafwire.records._compress cimport CODEC_LEVEL_DEFAULT, resolve_codec
+from kafwire.records._codec_status cimport CODEC_LEVEL_DEFAULT
+from kafwire.records._compress cimport resolve_codec
 from kafwire.runtime._interfaces cimport Clock, Notifier, Waiter, monotonic_ms
 
 import collections

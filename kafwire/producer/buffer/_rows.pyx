@@ -10,7 +10,7 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint16_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from kafwire._codec cimport BATCH_HEADER
+from kafwire.records._batch_header cimport BATCH_HEADER
 from kafwire.memory._buffer cimport kw_buf, kw_buf_unref
 from kafwire.producer.buffer._batch cimport MIXED, ProducerBatch
 from kafwire.producer.buffer._partitioner cimport (

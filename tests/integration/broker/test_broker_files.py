@@ -17,7 +17,7 @@ from kafwire.broker.storage.file_log import FileLog
 from kafwire.broker.storage.files import FilePool, RealFiles
 from kafwire.records import decode_batches
 from kafwire.testing import EmbeddedKafka, KafkaCluster
-from kafwire.testing.kafka import class_path, java
+from kafwire.testing.cluster.kafka import class_path, java
 from tests.support import seeds
 from tests.support.broker.file_logs import contents
 from tests.support.broker.process import BrokerProcess

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 import kafwire
 from kafwire.testing import EmbeddedKafka, KafkaCluster
-from kafwire.testing.kafka import class_path, java
+from kafwire.testing.cluster.kafka import class_path, java
 
 FORMATTERS = "org.apache.kafka.tools.consumer."
 

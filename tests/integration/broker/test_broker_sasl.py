@@ -15,7 +15,7 @@ from kafwire import protocol
 from kafwire.broker.security.acls import Acl
 from kafwire.errors import AuthenticationError, ErrorCode
 from kafwire.testing import EmbeddedKafka, KafkaCluster
-from kafwire.testing.scram_users import create_scram_users, exchange
+from kafwire.testing.cluster.scram_users import create_scram_users, exchange
 from tests.support.acls import Cluster
 from tests.support.broker.secured_brokers import LISTENERS, REAUTH_MS, address, address_of, options
 from tests.support.deadlines import until

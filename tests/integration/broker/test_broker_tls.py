@@ -14,7 +14,7 @@ import kafwire
 from kafwire import protocol
 from kafwire.protocol.framing import decode_response
 from kafwire.testing import EmbeddedKafka, Security
-from kafwire.testing.scram_users import exchange
+from kafwire.testing.cluster.scram_users import exchange
 from tests.support.broker.secured_brokers import LISTENERS, address, encrypted, frame
 from tests.support.deadlines import until
 

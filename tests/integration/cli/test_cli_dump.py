@@ -23,7 +23,7 @@ from kafwire.cli import main
 from kafwire.protocol import MESSAGES
 from kafwire.protocol.kafka_json import from_json
 from kafwire.testing.cluster import KafkaCluster
-from kafwire.testing.kafka import class_path, java
+from kafwire.testing.cluster.kafka import class_path, java
 from tests.support.deadlines import ended
 
 CLIENT, SERVER = "client", "server"

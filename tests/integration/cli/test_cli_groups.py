@@ -14,7 +14,7 @@ import pytest
 import kafwire
 from kafwire import TopicPartition, protocol
 from kafwire.testing.cluster import KafkaCluster
-from kafwire.testing.kafka import class_path, java
+from kafwire.testing.cluster.kafka import class_path, java
 from tests.support.deadlines import until
 from tests.support.known_topics import fill, make_topic
 

@@ -19,7 +19,7 @@ import kafwire
 from kafwire import TopicPartition, protocol
 from kafwire.cli import main
 from kafwire.testing.cluster import KafkaCluster
-from kafwire.testing.kafka import class_path, java
+from kafwire.testing.cluster.kafka import class_path, java
 from tests.support.deadlines import until
 from tests.support.stream.streams_group_walk import subtopology
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from kafwire.testing.cluster import KafkaCluster
-from kafwire.testing.kafka import DEFAULT_VERSION
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION
 from tests.support import seeds
 from tests.support.java.client import JavaClient, Seen, Written
 from tests.support.java.interop import (

@@ -15,8 +15,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from kafwire.broker.ports import alive_brokers
 from kafwire.testing.cluster import ClusterError, KafkaCluster, prepare
-from kafwire.testing.kafka import DEFAULT_VERSION
-from kafwire.testing.launcher import class_archive
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION
+from kafwire.testing.cluster.launcher import class_archive
 from kafwire.testing.pytest_plugin import ClusterFactory
 from tests.support.deadlines import until
 

@@ -21,11 +21,11 @@ from confluent_kafka.cimpl import NewTopic
 from kafwire.broker.properties_file import properties_file
 from kafwire.protocol import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafwire.testing import KafkaCluster, Security
+from kafwire.testing.cluster.kafka import OLDEST_VERSION, class_path, java
+from kafwire.testing.cluster.scram_users import exchange
 from kafwire.testing.faults import Reset
 from kafwire.testing.faults.script import CONNECT
-from kafwire.testing.kafka import OLDEST_VERSION, class_path, java
 from kafwire.testing.pytest_plugin import ClusterFactory
-from kafwire.testing.scram_users import exchange
 from tests.support.acls import Operation, Resource, allow, forget
 from tests.support.certificates import Authority, expired, not_yet_valid, of_unknown_ca, self_signed, wrong_host
 from tests.support.deadlines import until

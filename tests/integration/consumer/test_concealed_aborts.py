@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import kafwire
 from kafwire import TopicPartition
 from kafwire.testing.cluster import KafkaCluster
-from kafwire.testing.kafka import class_path, java
+from kafwire.testing.cluster.kafka import class_path, java
 from tests.soak.concealed import concealed
 from tests.support.deadlines import until
 

@@ -18,7 +18,7 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ConfigError, CorruptBatchError
 from kafwire.testing.cluster import KafkaCluster
-from kafwire.testing.kafka import DEFAULT_VERSION, class_path, java
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, class_path, java
 from tests.support import seeds
 from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import until

@@ -14,7 +14,7 @@ import pytest
 import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ConfigError, KafkaError
-from kafwire.testing.kafka import DEFAULT_VERSION
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION
 from tests.support import seeds
 from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import ended, until

@@ -12,7 +12,7 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import ProducerFencedError, TransactionAbortedError, TransactionStateError
 from kafwire.testing.cluster import KafkaCluster
-from kafwire.testing.kafka import DEFAULT_VERSION
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION
 from tests.support import seeds
 from tests.support.kafka_versions import CLUSTERS
 from tests.support.real_topics import committed, create, offset_of

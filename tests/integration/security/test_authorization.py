@@ -21,7 +21,7 @@ from kafwire.errors import (
     TransactionFatalError,
 )
 from kafwire.testing import EmbeddedKafka, KafkaCluster, Security
-from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, OLDEST_VERSION
 from tests.support import seeds
 from tests.support.acls import Cluster, Operation, Resource, allow, deny, forget
 

@@ -16,7 +16,7 @@ from confluent_kafka import admin
 
 import kafwire
 from kafwire import protocol
-from kafwire.testing.kafka import DEFAULT_VERSION, class_path, java
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, class_path, java
 from tests.support.deadlines import until
 from tests.support.java.client import compiled
 

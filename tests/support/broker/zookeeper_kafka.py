@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from kafwire.broker.ports import free_ports
-from kafwire.testing.kafka import OLDEST_VERSION, java, resolve
+from kafwire.testing.cluster.kafka import OLDEST_VERSION, java, resolve
 
 END_S = 20
 

@@ -21,7 +21,7 @@ import confluent_kafka as ck
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 import kafwire
-from kafwire.testing.kafka import class_path, java
+from kafwire.testing.cluster.kafka import class_path, java
 from tests.support.deadlines import ended
 from tests.support.java.client import LOGGING, compiled, end
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafwire.testing.kafka import java
+from kafwire.testing.cluster.kafka import java
 from tests.support import avro_samples
 from tests.support.avro_samples import Samples
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from kafwire.testing.kafka import DEFAULT_VERSION, cache_folder, class_path, java
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, cache_folder, class_path, java
 
 SOURCE = Path(__file__).parents[2] / "java" / "Interop.java"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from kafwire.testing.kafka import cache_folder, class_path, java
+from kafwire.testing.cluster.kafka import cache_folder, class_path, java
 
 _FOLDER = Path(__file__).parents[2] / "conformance"
 _SOURCES = _FOLDER / "java"

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION, PREVIOUS_VERSION
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, OLDEST_VERSION, PREVIOUS_VERSION
 from tests.scenarios.answers import Difference, judge, recorded
 from tests.scenarios.embedded import KNOWN, EmbeddedState
 from tests.scenarios.random_requests import Step, draw, first_difference, play_steps, shrink

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from kafwire.cluster.address_blame import AddressBlame
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.metadata import BrokerAddress
-from kafwire.cluster.node import AddressBlame, Node
+from kafwire.cluster.node import Node
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaConnectionError
 from kafwire.testing.simulation import Call

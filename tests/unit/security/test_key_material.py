@@ -29,7 +29,7 @@ from kafwire.security import _tls, key_material
 from kafwire.security import tls as tls_module
 from kafwire.security.key_material import KeyMaterial
 from kafwire.security.tls import Tls
-from kafwire.testing.kafka import java
+from kafwire.testing.cluster.kafka import java
 from tests.support.certificates import Authority, Identity, mismatched
 
 CA = Authority.new()

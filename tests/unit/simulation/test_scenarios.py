@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION, PREVIOUS_VERSION
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, OLDEST_VERSION, PREVIOUS_VERSION
 from tests.scenarios.answers import Difference, judge, recorded
 from tests.scenarios.random_requests import Step, first_difference, shrink
 from tests.scenarios.script import Scenario, play, scenarios

@@ -22,9 +22,6 @@ class Told:
         self.state = SimpleNamespace(number=0, state=State.READY)
         self._raised = raised
 
-    def _transactional(self) -> Any:
-        return self.state
-
     def _take(self, name: str, timeout: float | None, after: State) -> None:
         self.calls.append((name, timeout))
         if name in self._raised:
@@ -74,14 +71,14 @@ def play(producer: Told, *, raising: BaseException | None = None, timeout: float
 
     async def in_a_loop() -> None:
         made: Any = producer
-        async with AsyncTransactionBlock(made, timeout):
+        async with AsyncTransactionBlock(made, made.state, timeout):
             body()
 
     if isinstance(producer, Awaited):
         asyncio.run(in_a_loop())
     else:
         made: Any = producer
-        with TransactionBlock(made, timeout):
+        with TransactionBlock(made, made.state, timeout):
             body()
 
 

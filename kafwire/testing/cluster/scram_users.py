@@ -21,7 +21,7 @@ from kafwire.protocol import (
     SaslHandshakeRequest,
 )
 from kafwire.protocol.framing import decode_response, encode_request
-from kafwire.testing.node import POLL_SECONDS, ClusterError, Node
+from kafwire.testing.cluster.node import POLL_SECONDS, ClusterError, Node
 
 __all__ = ["create_scram_users", "create_users", "exchange", "unverified", "wait_for_scram_user"]
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kafwire.testing.kafka import kept
-from kafwire.testing.launcher import Launcher
-from kafwire.testing.node import ClusterError, Node
+from kafwire.testing.cluster.kafka import kept
+from kafwire.testing.cluster.launcher import Launcher
+from kafwire.testing.cluster.node import ClusterError, Node
 
 
 def format_nodes(nodes: Sequence[Node], launcher: Launcher, options: Sequence[str], timeout: float) -> None:

@@ -10,9 +10,9 @@ from types import FrameType
 from kafwire.broker.security.client_files import written_options
 from kafwire.broker.security.security import MECHANISMS, Security
 from kafwire.broker.setup_error import SetupError
-from kafwire.testing.cluster import KafkaCluster, prepare
-from kafwire.testing.kafka import DEFAULT_VERSION, class_path
-from kafwire.testing.node import ClusterError
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, class_path
+from kafwire.testing.cluster.kafka_cluster import KafkaCluster, prepare
+from kafwire.testing.cluster.node import ClusterError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -89,3 +89,7 @@ def _run(cluster: KafkaCluster, *, secured: bool) -> int:
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -23,7 +23,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -35,18 +34,17 @@ from kafwire.broker.ports import Ports, alive_brokers, choose_ports
 from kafwire.broker.security.client_options import Dialect
 from kafwire.broker.security.cluster_security import ClusterSecurity
 from kafwire.broker.security.security import Security, as_listeners
-from kafwire.broker.setup_error import SetupError
 from kafwire.handles import refuse_copies
-from kafwire.testing.cluster_proxies import ClusterProxies
+from kafwire.testing.cluster.formatting import format_nodes
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, cache_folder
+from kafwire.testing.cluster.launcher import Launcher, class_archive
+from kafwire.testing.cluster.node import POLL_SECONDS, TAIL_LINES, ClusterError, Node
+from kafwire.testing.cluster.node_properties import append_listeners, default_properties, property_texts
+from kafwire.testing.cluster.proxies import ClusterProxies
+from kafwire.testing.cluster.scram_users import create_users
 from kafwire.testing.faults import FaultProxy, Rule
-from kafwire.testing.formatting import format_nodes
-from kafwire.testing.kafka import DEFAULT_VERSION, cache_folder
-from kafwire.testing.launcher import Launcher, class_archive
-from kafwire.testing.node import POLL_SECONDS, TAIL_LINES, ClusterError, Node
-from kafwire.testing.node_properties import append_listeners, default_properties, property_texts
-from kafwire.testing.scram_users import create_users
 
-__all__ = ["ClusterError", "KafkaCluster", "Node", "SetupError", "prepare"]
+__all__ = ["KafkaCluster", "prepare"]
 
 _STARTS = 3
 _PORT_TAKEN = ("Address already in use", "java.net.BindException")
@@ -444,9 +442,3 @@ def prepare(version: str = DEFAULT_VERSION) -> None:
                     made.rename(archive)
             finally:
                 cluster.close()
-
-
-if __name__ == "__main__":
-    from kafwire.testing.cluster_command import main
-
-    sys.exit(main())

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from kafwire.broker.ports import HOST, Ports
 from kafwire.broker.security.security import Security
+from kafwire.testing.cluster.node import ClusterError, Node
 from kafwire.testing.faults import FaultProxy, Rule
 from kafwire.testing.faults.sources import source_of
-from kafwire.testing.node import ClusterError, Node
 
 __all__ = ["ClusterProxies"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafwire.broker.ports import choose_ports
-from kafwire.testing.node_properties import append_listeners, default_properties
+from kafwire.testing.cluster.node_properties import append_listeners, default_properties
 
 
 def test_further_listeners_come_behind() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from kafwire.broker.ports import HOST, alive_brokers
 from kafwire.broker.properties_file import properties_file
 from kafwire.handles import refuse_copies
-from kafwire.testing.launcher import Launcher
+from kafwire.testing.cluster.launcher import Launcher
 
 POLL_SECONDS = 0.03
 TAIL_LINES = 60

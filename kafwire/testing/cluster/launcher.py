@@ -4,8 +4,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafwire.testing.guard import Guard
-from kafwire.testing.kafka import LOG4J2_CONFIGURATION, class_path, java, kept
+from kafwire.testing.cluster.guard import Guard
+from kafwire.testing.cluster.kafka import LOG4J2_CONFIGURATION, class_path, java, kept
 
 
 class Launcher:
