@@ -75,9 +75,9 @@ class FetchAnswers:
     def corpus(self) -> Sequence[bytes]:
         """Responses with partitions, records, aborted transactions, and the tagged fields of each version."""
         records = bytes.fromhex(vectors("record_batches")[0]["hex"])
-        response = protocol.FetchResponse
+        request, response = protocol.FetchRequest, protocol.FetchResponse
         out = []
-        for version in range(4, 19):
+        for version in range(request.min_version, request.max_version + 1):
             parts = [
                 response.PartitionData(
                     partition_index=i,
@@ -88,15 +88,19 @@ class FetchAnswers:
                 )
                 for i in range(3)
             ]
-            if version >= 12:
+            if version >= request.flexible_from:
                 parts[1].diverging_epoch = response.EpochEndOffset(epoch=3, end_offset=7)
                 parts[2].current_leader = response.LeaderIdAndEpoch(leader_id=2, leader_epoch=4)
             message = response(
-                responses=[response.FetchableTopicResponse(topic="t" if version < 13 else "", partitions=parts)]
+                responses=[
+                    response.FetchableTopicResponse(
+                        topic="t" if version < request.BY_TOPIC_ID else "", partitions=parts
+                    )
+                ]
             )
-            if version >= 16:
+            if version >= request.NAMES_LEADERS:
                 message.node_endpoints = [response.NodeEndpoint(node_id=2, host="host", port=9092, rack="rack")]
-            header = b"\0\0\0\7" + (b"\0" if version >= 12 else b"")
+            header = b"\0\0\0\7" + (b"\0" if version >= request.flexible_from else b"")
             out.append(bytes([version]) + header + message.encode(version))
         return out
 

@@ -20,12 +20,14 @@ from kafwire.consumer.fetch._fetch import parse_answer, scan_headers
 from kafwire.consumer.fetch._fetch_buffer import FetchBuffer, FetchFastPath
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
+from kafwire.protocol import FetchRequest
 from kafwire.records import decode_batches
 from kafwire.records._arrow import Layout
 from kafwire.runtime._interfaces import Notifier
 
 RIGHT_CRC, PACK = 1, 2
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+FAST_PATH_VERSIONS = range(FetchRequest.BY_TOPIC_ID, FetchRequest.max_version + 1)
 LIMITS = (1 << 16, 1000, 1 << 18, 1 << 20)
 
 
@@ -64,7 +66,11 @@ def fast_path(data: bytes) -> None:
     """Show a response to the fetch fast path: the engine would have queued the same slices."""
     if len(data) < 2:
         return
-    version, offsets, frame_ = 13 + data[0] % 6, [data[1] * number for number in range(4)], Buffer(data[2:])
+    version, offsets, frame_ = (
+        FAST_PATH_VERSIONS[data[0] % len(FAST_PATH_VERSIONS)],
+        [data[1] * number for number in range(4)],
+        Buffer(data[2:]),
+    )
     queue = FetchBuffer(Notifier())
     fed = FetchFastPath(queue)
     for number, offset in enumerate(offsets):

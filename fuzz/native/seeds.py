@@ -65,7 +65,7 @@ def snappy() -> Iterator[bytes]:
 def fast_path() -> Iterator[bytes]:
     """Responses of four partitions of one topic, with batches from the offsets that are expected on."""
     response = protocol.FetchResponse
-    for version in range(13, 19):
+    for version in range(protocol.FetchRequest.BY_TOPIC_ID, protocol.FetchRequest.max_version + 1):
         for records in range(1, 4):
             partitions = []
             for number in range(4):
@@ -79,7 +79,11 @@ def fast_path() -> Iterator[bytes]:
                 partitions.append(part)
             topic = response.FetchableTopicResponse(partitions=partitions)
             message = response(session_id=7, responses=[topic])
-            yield bytes([version - 13 + 64 * (records % 2), 3]) + b"\0\0\0\7\0" + message.encode(version)
+            yield (
+                bytes([version - protocol.FetchRequest.BY_TOPIC_ID + 64 * (records % 2), 3])
+                + b"\0\0\0\7\0"
+                + message.encode(version)
+            )
 
 
 def codec() -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """The choice of the file that handles a request, and the served versions.
 
-A module of `api/` with a function `handle(state, request)` serves the API of its name. Its docstring names the KIPs; a
-`VERSIONS = (low, high)` limits the served versions.
+A module of `api/` with a function `handle(state, request)` serves the API of its name, in all its stable versions. Its
+docstring names the KIPs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def served() -> dict[int, Api]:
         name = by_module[module.name]
         kind: Any = protocol.MESSAGES[name]
         its = import_module(f"{api.__name__}.{module.name}")
-        versions = getattr(its, "VERSIONS", (kind.min_version, kind.max_version))
+        versions = kind.min_version, kind.max_stable_version
         found[kind.api_key] = Api(name.removesuffix("Request"), kind.api_key, kind, versions, its.handle)
     return found
 

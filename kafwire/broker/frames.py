@@ -11,12 +11,12 @@ from kafwire.broker import dispatch
 from kafwire.broker.log.log import FileSpan, read_span
 from kafwire.broker.request import Connection, Request
 from kafwire.errors import ErrorCode, ProtocolError
+from kafwire.protocol.framing import API_VERSIONS_KEY
 from kafwire.protocol.spec import Struct
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-API_VERSIONS = 18
 BARE = -1  # the version of a SASL token without a request around it (SaslHandshake 0)
 _HEAD = struct.Struct(">hhi")
 # Encoded in the place of records in a file. It is random, so no client can put the same bytes into a response.
@@ -39,7 +39,7 @@ def read_request(connection: Connection, frame: BytesLike) -> Request:
     kind = its.request_class
     low, high = its.versions
     if not low <= version <= high:
-        if key == API_VERSIONS:
+        if key == API_VERSIONS_KEY:
             return Request(connection, kind(), -1, correlation_id, size=len(view))
         raise ProtocolError(f"{its.name} is served in versions {low} to {high}, not {version}", api=its.name)
     header_version = 2 if version >= kind.flexible_from else 1
@@ -121,7 +121,7 @@ def _encode(request: Request, answer: Any) -> bytes:
         return head + answer
     kind = type(request.message)
     version = request.version
-    if kind.api_key == API_VERSIONS:
+    if kind.api_key == API_VERSIONS_KEY:
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             version = _API_VERSIONS_REFUSED
     elif version >= kind.flexible_from:

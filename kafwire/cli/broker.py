@@ -209,8 +209,7 @@ def _listener(name: str, users: Mapping[str, str]) -> Any:
 
     if name.upper().startswith("SSL"):
         return Security("SSL", client_auth="required" if name.upper() == "SSL_MTLS" else "none")
-    mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-    return Security(name.upper(), mechanisms, users=users)  # type: ignore[arg-type]
+    return Security(name.upper(), users=users)  # type: ignore[arg-type]
 
 
 def _configs(properties: Sequence[str]) -> dict[str, str]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Group", "Groups", "Listed", "Member"]
 
 CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE, STREAMS_TYPE = "classic", "consumer", "share", "streams"
-# The last version without topic ids; all brokers that kafwire supports have it.
-_OFFSETS_VERSION = 8
+# Without topic ids, in OffsetCommit too; all brokers that kafwire supports have it.
+_OFFSETS_VERSION = protocol.OffsetFetchRequest.GROUPS
 _AGAIN_S = 0.1
 _EMPTY = {"Empty", "Dead"}
 # For a group of the classic protocol, or in a cluster that disables the new one.

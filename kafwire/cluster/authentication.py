@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 # Sends a request in a given version, even on a held connection, and returns the decoded response.
 Send = Callable[[Any, int], Awaitable[Any]]
 
-HANDSHAKE_VERSION = 1  # before this version, tokens travel without headers (Kafka before 1.0)
-AUTHENTICATE_VERSIONS = (0, 2)
 # A session is renewed after this part of its lifetime, plus a random share of the next part, as in Java.
 RENEW_AFTER, RENEW_WITHIN = 0.85, 0.10
 # Brokers accept no second authentication within a second: they report it as an unexpected request.
@@ -86,8 +84,9 @@ class Authentication:
         """
         exchange = prepared.exchange
         await self._choose(exchange.mechanism, send, versions, where)
-        low, high = versions.get(protocol.SaslAuthenticateRequest.api_key, AUTHENTICATE_VERSIONS)
-        version = min(high, AUTHENTICATE_VERSIONS[1])
+        request = protocol.SaslAuthenticateRequest
+        low, high = versions.get(request.api_key, (request.min_version, request.max_version))
+        version = min(high, request.max_version)
         if version < low:
             raise AuthenticationError(f"{where} supports no version of SaslAuthenticate that kafwire supports")
         try:
@@ -96,7 +95,7 @@ class Authentication:
             now = self._engine.clock.time_ns() / 1e9
             self._has_others = self._login.refused(self._host, prepared.epoch, now, str(refusal))
             raise
-        if self._login.is_by_delegation_token and version > 0 and lifetime_ms <= 0:
+        if self._login.is_by_delegation_token and version >= request.SESSION_LIFETIME and lifetime_ms <= 0:
             # Brokers accept such a token, but close the connection at the first request.
             raise AuthenticationError(
                 f"{where} reports that the delegation token {self._login.identity} has expired: get a new one"
@@ -119,12 +118,14 @@ class Authentication:
         return max(LEAST_RENEWAL_MS, lifetime_ms * (RENEW_AFTER + RENEW_WITHIN * self._engine.random.random()))
 
     async def _choose(self, mechanism: str, send: Send, versions: dict[int, tuple[int, int]], where: str) -> None:
-        low, high = versions.get(protocol.SaslHandshakeRequest.api_key, (0, -1))
-        if not low <= HANDSHAKE_VERSION <= high:
+        request = protocol.SaslHandshakeRequest
+        low, high = versions.get(request.api_key, (0, -1))
+        version = request.IN_REQUESTS
+        if not low <= version <= high:
             raise AuthenticationError(
-                f"{where} does not support SaslHandshake version {HANDSHAKE_VERSION}: Kafka 1.0 or later is needed"
+                f"{where} does not support SaslHandshake version {version}: Kafka 1.0 or later is needed"
             )
-        response = await send(protocol.SaslHandshakeRequest(mechanism=mechanism), HANDSHAKE_VERSION)
+        response = await send(request(mechanism=mechanism), version)
         if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             offered = printable(", ".join(response.mechanisms)) or "none"
             raise AuthenticationError(

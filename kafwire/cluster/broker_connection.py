@@ -66,8 +66,6 @@ from kafwire.security.client_security import ClientSecurity
 
 # Largest frame before the broker has authenticated (see docs/design.md, "Hostile bytes").
 GREETING_MAX_FRAME = 8 << 20
-# From this version on, ApiVersions names the cluster and node that the client means to reach (KIP-1242).
-FIRST_VERSION_WITH_NODE = 5
 # Brokers reject a software version with other characters (KIP-511).
 SOFTWARE_VERSION = re.sub(r"[^A-Za-z0-9.-]+", "-", __version__).strip("-.")
 
@@ -534,7 +532,7 @@ class BrokerConnection:
     async def _confirm_node(self) -> None:
         """Make the broker compare cluster and node after authentication: before it, brokers compare neither."""
         request = self._greeting()
-        if request.node_id >= 0 and self._has_greeting >= FIRST_VERSION_WITH_NODE:
+        if request.node_id >= 0 and self._has_greeting >= request.NAMES_NODE:
             response = await self._exchange(request, min(self._has_greeting, request.max_stable_version))
             self._check_greeted(request, response)
 
@@ -555,7 +553,7 @@ class BrokerConnection:
             return known
         version = versions.choose(
             request.__name__,
-            (max(request.min_version, versions.least(request.api_key)), request.max_stable_version),
+            (request.LEAST, request.max_stable_version),
             request.api_key,
             self.versions,
             at_most=at_most,

@@ -18,6 +18,7 @@ from kafwire.cluster.controller_requests import is_refused, needs_controller
 from kafwire.cluster.hedging import first_answer
 from kafwire.cluster.metadata import BrokerAddress, Metadata, TopicInfo, damage_of
 from kafwire.cluster.metadata_refresh import Refresher
+from kafwire.cluster.next_broker import NextBroker
 from kafwire.cluster.node import Node
 from kafwire.cluster.reachability_log import Reach
 from kafwire.cluster.topic_lookup import TopicSearch, UnknownTopic
@@ -64,7 +65,7 @@ class Cluster:
         self._refreshed_ms = -1.0e12
         self._refresher = Refresher(engine, config, self._refresh)
         self.coordinators: dict[tuple[int, str], int] = {}  # broker ids, by key type and key
-        self._responses: dict[int, int] = {}  # by broker: the number of its last metadata response
+        self._next_broker = NextBroker(engine.random, lambda node: self._node(node).is_overdue)
         self._elsewhere = False  # the next refresh first asks a broker that has not responded lately
         self._watching: asyncio.Task[None] | None = None
         # The period in which no broker has returned metadata.
@@ -214,29 +215,16 @@ class Cluster:
         text = what if isinstance(what, str) else what()
         raise kind(f"{text} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
 
-    def known(self) -> list[BrokerConnection]:
-        """List the control connections of all known brokers, in the order to ask them.
-
-        Connected ones come first, idle ones before busy ones; then those that failed, and last those with an overdue
-        response.
-        """
+    def known(self, *, first: int = -1) -> list[BrokerConnection]:
+        """List the control connections of all known brokers, in the order to ask them; broker `first` comes first."""
         known = [self.connection(node, "control") for node in self.metadata.brokers]
-        self.engine.random.shuffle(known)
-        known.sort(
-            key=lambda connection: (
-                self._node(connection.node).is_overdue,
-                not connection.is_ready,
-                connection.failures,
-                connection.in_flight > 0,
-            )
-        )
-        return known
+        return self._next_broker.order(known, first=first)
 
     def _bootstrap_connections(self) -> list[BrokerConnection]:
         """List the bootstrap servers' connections; none if `metadata_recovery_strategy` forbids another bootstrap."""
         if self.metadata.brokers and not self._may_rebootstrap:
             return []
-        return sorted(self._seeds, key=lambda connection: not connection.is_ready)
+        return self._next_broker.seeds(self._seeds)
 
     @property
     def _may_rebootstrap(self) -> bool:
@@ -247,8 +235,7 @@ class Cluster:
 
         A request that changes something is sent to one broker that has just responded: it must not be sent twice.
         """
-        known = self.known()
-        known.sort(key=lambda connection: connection.node != first)
+        known = self.known(first=first)
         problems: list[str] = []
         is_reading = _only_reads(message)
 
@@ -387,19 +374,12 @@ class Cluster:
             if not self.metadata.is_of(response):
                 connection.fail(f"it belongs to cluster {response.cluster_id}, not {self.metadata.cluster_id}")
                 raise KafkaConnectionError(f"{connection.where} now belongs to another cluster, {response.cluster_id}")
-            self._responses[connection.node] = max(self._responses.values(), default=0) + 1
+            self._next_broker.note_metadata(connection.node)
             return response
 
         known = self.known()
         if elsewhere:
-            known.sort(
-                key=lambda connection: (
-                    self._node(connection.node).is_overdue,
-                    connection.failures,
-                    self._responses.get(connection.node, 0),
-                )
-            )
-
+            known = self._next_broker.elsewhere(known)
         problems: list[str] = []
         ask_seed = partial(self._ask_seed, request)
         may_leave = self._may_rebootstrap and bool(self.metadata.brokers)

@@ -15,10 +15,9 @@ from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, ProtocolErro
 # The role of the connection to a coordinator. A broker handles the requests of one connection in order: here a
 # heartbeat waits only behind other requests to the coordinator, not behind a slow Metadata request.
 COORDINATOR = "coordinator"
-GROUP = 0
+GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator
 # These mean that the coordinator has moved. A broker that is loading its state (14) is the right one: retry.
 COORDINATOR_ERRORS = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
-FIRST_VERSION_WITH_LISTS = 4
 
 
 class Coordinator:
@@ -82,14 +81,14 @@ class Coordinator:
         await connection.open()
         request: Any = protocol.FindCoordinatorRequest
         version = connection.version_of(request)
-        if version >= FIRST_VERSION_WITH_LISTS:
+        if version >= request.KEY_LISTS:
             message = request(key_type=self._key_type, coordinator_keys=[self._key])
         elif self._key_type:
             message = request(key_type=self._key_type, key=self._key)
         else:
             message = request(key=self._key)  # version 0 supports only groups
         answer = await connection.call(message, version=version)
-        if version >= FIRST_VERSION_WITH_LISTS:
+        if version >= request.KEY_LISTS:
             found = [entry for entry in answer.coordinators if entry.key == self._key]
             if not found:
                 raise ProtocolError(

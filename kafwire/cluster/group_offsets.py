@@ -41,8 +41,6 @@ MEMBERS_ONLY = (
 # Codes for a member that is gone, or its whole group. FENCED_INSTANCE_ID is final: the id has a new member.
 GONE = {*MEMBERS_ONLY, ErrorCode.GROUP_ID_NOT_FOUND} - {ErrorCode.FENCED_INSTANCE_ID}
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-FIRST_VERSION_WITH_GROUPS = 8
-FIRST_VERSION_WITH_TOPIC_IDS = 10
 
 DOING = {"OffsetFetch": "fetching the offsets", "OffsetCommit": "committing"}
 
@@ -194,7 +192,7 @@ class GroupOffsets:
 
         async def attempt(connection: BrokerConnection) -> list[Code]:
             missing = {where: value for where, value in wanted.items() if where not in done}
-            if connection.version_of(protocol.OffsetCommitRequest) >= FIRST_VERSION_WITH_TOPIC_IDS:
+            if connection.version_of(protocol.OffsetCommitRequest) >= protocol.OffsetCommitRequest.BY_TOPIC_ID:
                 known.update(await self._topic_ids(topic for topic in _topics(missing) if topic not in known))
             # From here on, no await before the request is made: the generation in it is that of a member that owns
             # these.
@@ -351,13 +349,13 @@ class GroupOffsets:
         request: Any = protocol.OffsetFetchRequest
         version = connection.version_of(request)
         ids: dict[str, uuid.UUID] = {}
-        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        if version >= request.BY_TOPIC_ID:
             ids = {topic: topic_ids[topic] for topic in _topics(partitions) if topic in topic_ids}
             ids |= await self._topic_ids(topic for topic in _topics(partitions) if topic not in ids)
             if NO_TOPIC_ID in ids.values():
-                version = connection.version_of(request, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1)
+                version = connection.version_of(request, at_most=request.BY_TOPIC_ID - 1)
         by_topic = _by_topic(partitions)
-        if version >= FIRST_VERSION_WITH_GROUPS:
+        if version >= request.GROUPS:
             topics = [
                 request.OffsetFetchRequestTopics(
                     name=topic, topic_id=ids.get(topic, NO_TOPIC_ID), partition_indexes=numbers
@@ -374,7 +372,7 @@ class GroupOffsets:
             message = request(group_id=self.group_id, topics=named, require_stable=True)
         me = None if self.member is None else self.member.metadata()
         answer = await connection.call(message, version=version)
-        if version >= FIRST_VERSION_WITH_GROUPS:
+        if version >= request.GROUPS:
             groups = [group for group in answer.groups if group.group_id == self.group_id]
             if not groups:
                 raise ProtocolError(
@@ -388,7 +386,7 @@ class GroupOffsets:
             raise broker_error(answer.error_code, api="OffsetFetch", group=self.group_id)
         found: dict[Partition, Committed | None] = {}
         codes: list[Code] = []
-        for where, part in _requested(answer.topics, partitions, ids, version):
+        for where, part in _requested(answer.topics, partitions, ids, by_topic_id=version >= request.BY_TOPIC_ID):
             if part.error_code:
                 codes.append((where, part.error_code))
             elif part.committed_offset < 0:
@@ -403,10 +401,10 @@ class GroupOffsets:
         request: Any = protocol.OffsetCommitRequest
         version = connection.version_of(request)
         ids: dict[str, uuid.UUID] = {}
-        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        if version >= request.BY_TOPIC_ID:
             ids = {topic: known[topic] for topic in _topics(offsets)}
             if NO_TOPIC_ID in ids.values():
-                version = connection.version_of(request, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1)
+                version = connection.version_of(request, at_most=request.BY_TOPIC_ID - 1)
         topics = [
             request.OffsetCommitRequestTopic(
                 name=topic,
@@ -430,7 +428,10 @@ class GroupOffsets:
             message.group_instance_id = me.group_instance_id
         answer = await connection.call(message, version=version)
         self._fence([part.error_code for topic in answer.topics for part in topic.partitions], me)
-        return [(where, part.error_code) for where, part in _requested(answer.topics, offsets, ids, version)]
+        return [
+            (where, part.error_code)
+            for where, part in _requested(answer.topics, offsets, ids, by_topic_id=version >= request.BY_TOPIC_ID)
+        ]
 
     def _fence(self, codes: Iterable[int], sent_as: ConsumerGroupMetadata | None) -> None:
         """Report a code for a member that is gone to the membership, with the member that sent the request."""
@@ -443,13 +444,13 @@ class GroupOffsets:
 
 
 def _requested(
-    topics: Iterable[Any], partitions: Iterable[Partition], topic_ids: Mapping[str, uuid.UUID], version: int
+    topics: Iterable[Any], partitions: Iterable[Partition], topic_ids: Mapping[str, uuid.UUID], *, by_topic_id: bool
 ) -> Iterator[tuple[Partition, Any]]:
     """Yield the requested partitions of a response. A damaged response may name others, which belong to no caller."""
     wanted = set(partitions)
     names = {topic_id: topic for topic, topic_id in topic_ids.items()}
     for topic in topics:
-        name = names.get(topic.topic_id, "") if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name
+        name = names.get(topic.topic_id, "") if by_topic_id else topic.name
         for part in topic.partitions:
             where = (name, part.partition_index)
             if where in wanted:

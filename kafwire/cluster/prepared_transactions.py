@@ -14,19 +14,15 @@ from typing import Any
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.coordinator import COORDINATOR, COORDINATOR_ERRORS
+from kafwire.cluster.coordinator import COORDINATOR, COORDINATOR_ERRORS, TRANSACTION
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, BrokerError, KafkaConnectionError, broker_error
+from kafwire.protocol.versions import TRANSACTION_FEATURE, TRANSACTION_V2
 from kafwire.types import TransactionHandle
 
-TRANSACTION = 1  # key_type of a transaction coordinator
 # Connections to a coordinator for EndTxn. A broker handles one request of a connection at a time, and an EndTxn waits
 # until the transaction log is replicated.
 LANES = 4
-FEATURE = "transaction.version"
-FIRST_LEVEL_WITH_EPOCHS = 2
-LAST_END_TXN = 4  # highest version before that level
-FIRST_WITH_PATTERN = 2
 _SPECIAL = "\\.+*?()|[]{}^$"
 
 
@@ -76,11 +72,11 @@ class PreparedTransactions:
 
         async def attempt() -> int:
             connection = await self._coordinator(name, role)
-            level = self._cluster.feature(FEATURE)
-            version = connection.version_of(
-                protocol.EndTxnRequest, at_most=None if level >= FIRST_LEVEL_WITH_EPOCHS else LAST_END_TXN
-            )
-            message = protocol.EndTxnRequest(**handle._asdict(), committed=commit)
+            level = self._cluster.feature(TRANSACTION_FEATURE)
+            request = protocol.EndTxnRequest
+            at_most = None if level >= TRANSACTION_V2 else request.NEW_EPOCH - 1
+            version = connection.version_of(request, at_most=at_most)
+            message = request(**handle._asdict(), committed=commit)
             try:
                 code = int((await connection.call(message, version=version)).error_code)
             except (KafkaConnectionError, TimeoutError):
@@ -119,7 +115,7 @@ class PreparedTransactions:
             request: Any = protocol.ListTransactionsRequest
             version = connection.version_of(request)
             message = request(state_filters=["Ongoing"])
-            if version >= FIRST_WITH_PATTERN:
+            if version >= request.PATTERN:
                 message.transactional_id_pattern = pattern_of(prefix)
             response = await connection.call(message, version=version)
             if response.error_code:

@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kafwire.config.sasl_mechanisms import AWS_MSK_IAM, GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN, SCRAM_SHA_256
 from kafwire.errors import ConfigError
 from kafwire.lazy_dataclass import dataclass
 from kafwire.secret import Secret
 
 FLAGS = ("required", "requisite", "sufficient", "optional")
 
-_KAFKA = "org.apache.kafka.common.security."
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -34,9 +34,8 @@ class JaasEntry:
 
 @dataclass(frozen=True)
 class _Module:
-    """A login module: its mechanisms, and the options of kafwire that match its options."""
+    """A login module: the options of kafwire that match its options."""
 
-    mechanisms: tuple[str, ...]
     options: Mapping[str, tuple[str, Callable[[str, str], Any]]]
     # Options that matter only to Java.
     ignored: frozenset[str] = frozenset()
@@ -60,20 +59,16 @@ def _boolean(name: str, value: str) -> bool:
 
 _LOGIN = {"username": ("sasl_username", _text), "password": ("sasl_password", _secret)}
 _MODULES = {
-    f"{_KAFKA}plain.PlainLoginModule": _Module(("PLAIN",), _LOGIN),
-    f"{_KAFKA}scram.ScramLoginModule": _Module(
-        ("SCRAM-SHA-256", "SCRAM-SHA-512"), {**_LOGIN, "tokenauth": ("sasl_tokenauth", _boolean)}
-    ),
-    f"{_KAFKA}oauthbearer.OAuthBearerLoginModule": _Module(
-        ("OAUTHBEARER",),
+    PLAIN.login_module: _Module(_LOGIN),
+    SCRAM_SHA_256.login_module: _Module({**_LOGIN, "tokenauth": ("sasl_tokenauth", _boolean)}),
+    OAUTHBEARER.login_module: _Module(
         {
             "clientId": ("sasl_oauthbearer_client_id", _text),
             "clientSecret": ("sasl_oauthbearer_client_secret", _secret),
             "scope": ("sasl_oauthbearer_scope", _text),
         },
     ),
-    "com.sun.security.auth.module.Krb5LoginModule": _Module(
-        ("GSSAPI",),
+    GSSAPI.login_module: _Module(
         {
             "keyTab": ("sasl_kerberos_keytab", _text),
             "principal": ("sasl_kerberos_principal", _text),
@@ -81,7 +76,7 @@ _MODULES = {
         },
         frozenset({"debug", "doNotPrompt", "isInitiator", "refreshKrb5Config", "renewTGT", "storeKey"}),
     ),
-    "software.amazon.msk.auth.iam.IAMLoginModule": _Module(("AWS_MSK_IAM",), {}),
+    AWS_MSK_IAM.login_module: _Module({}),
 }
 # Words that need no quotes. To Java's tokenizer, a word that begins with a digit is a number, and any other character
 # is a token itself.
@@ -128,17 +123,17 @@ def _read(text: Secret) -> JaasEntry:
         if option in module.options:
             target, convert = module.options[option]
             options[target] = convert(option, value)
-        elif "OAUTHBEARER" in module.mechanisms and (match := re.fullmatch(_EXTENSION, option)):
+        elif name == OAUTHBEARER.login_module and (match := re.fullmatch(_EXTENSION, option)):
             extensions[match[1]] = value
-        elif "GSSAPI" in module.mechanisms and option in _KERBEROS_SWITCHES:
+        elif name == GSSAPI.login_module and option in _KERBEROS_SWITCHES:
             _boolean(option, value)
         elif option not in module.ignored:
             raise ConfigError(f"sasl.jaas.config: {name.rpartition('.')[2]} has no option {_shown(option)} here")
     if extensions:
         options["sasl_oauthbearer_extensions"] = extensions
-    if "GSSAPI" in module.mechanisms:
+    if name == GSSAPI.login_module:
         _check_kerberos(given, options)
-    return JaasEntry(name, module.mechanisms, options)
+    return JaasEntry(name, tuple(each.name for each in MECHANISMS if each.login_module == name), options)
 
 
 def _check_kerberos(given: Mapping[str, str], options: dict[str, Any]) -> None:

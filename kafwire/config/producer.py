@@ -34,8 +34,6 @@ _SERIALIZER = (
     'Serializer of {} that are not None: `str`, "json", a type of msgspec or pydantic, a function, or a `Serializer`. '
     "None: they are bytes."
 )
-# The levels of each codec: those of zstd and gzip are Java's too; lz4's above 12 are the same as 12.
-_LEVELS = {"gzip": (-1, 9), "lz4": (0, 17), "zstd": (-131_072, 22)}
 
 
 def _acks(value: Any) -> int:
@@ -204,7 +202,10 @@ class ProducerConfig(ClientConfig):
         Idempotence and transactions need acks=all and at most 5 batches in flight, as the broker remembers 5 per
         partition. Keys can be ignored only by a partitioner that spreads records without a key.
         """
-        _check_level(self.compression_type, self.compression_level)
+        if self.compression_level is not None:
+            from kafwire.config.compression_levels import check_level  # here, as few producers set a level
+
+            check_level(self.compression_type, self.compression_level)
         if self.partitioner_ignore_keys and self.partitioner in ("murmur2", "consistent", "fnv1a"):
             raise ConfigError(
                 f"partitioner_ignore_keys=True with partitioner={self.partitioner!r} sends everything to one "
@@ -229,18 +230,3 @@ class ProducerConfig(ClientConfig):
         if self.enable_idempotence is None:
             return self.acks == -1 and self.max_in_flight_requests_per_connection <= 5
         return self.enable_idempotence
-
-
-def _check_level(codec: str, level: int | None) -> None:
-    """Raise `ConfigError` for a compression level that `codec` does not have."""
-    if level is None:
-        return
-    if codec not in _LEVELS:
-        raise ConfigError(
-            f"option compression_level={level}: compression_type={codec!r} has no levels: leave it out"
-            + (f", or choose {', '.join(_LEVELS)}" if codec == "none" else "")
-        )
-    low, high = _LEVELS[codec]
-    if not low <= level <= high or (codec == "gzip" and level == 0):
-        allowed = "1 to 9, or -1 for the default" if codec == "gzip" else f"{low} to {high}"
-        raise ConfigError(f"option compression_level={level}: allowed with compression_type={codec!r}: {allowed}")

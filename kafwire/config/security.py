@@ -23,16 +23,14 @@ from kafwire.config.checks import (
     secret,
     some_text,
 )
+from kafwire.config.sasl_mechanisms import NAMES, OAUTHBEARER, SCRAM_HASHES, WITH_PASSWORD
 from kafwire.errors import ConfigError
 from kafwire.lazy_dataclass import dataclass
 from kafwire.secret import Secret
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 GRANT_TYPES = ("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer")
-# Mechanisms that need a user name and a password.
-_PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def _protocol(value: Any) -> str:
@@ -192,7 +190,7 @@ class SecurityConfig:
 
     sasl_mechanism: str | None = option(
         None,
-        maybe(OneOf(*MECHANISMS)),
+        maybe(OneOf(*NAMES)),
         "SASL mechanism, which security_protocol SASL_PLAINTEXT and SASL_SSL need.",
         names="Java librdkafka librdkafka=sasl.mechanisms",
     )
@@ -403,14 +401,14 @@ class SecurityConfig:
         mechanism = self.sasl_mechanism
         if mechanism is None:
             raise ConfigError(
-                f"security_protocol={self.security_protocol} needs sasl_mechanism, one of {', '.join(MECHANISMS)}"
+                f"security_protocol={self.security_protocol} needs sasl_mechanism, one of {', '.join(NAMES)}"
             )
         missing = [name for name in ("sasl_username", "sasl_password") if getattr(self, name) is None]
-        if mechanism in _PASSWORD_MECHANISMS and missing:
+        if mechanism in WITH_PASSWORD and missing:
             raise ConfigError(f"sasl_mechanism={mechanism} needs {' and '.join(missing)}")
-        if self.sasl_tokenauth and not mechanism.startswith("SCRAM"):
-            raise ConfigError("sasl_tokenauth=True needs sasl_mechanism=SCRAM-SHA-256 or SCRAM-SHA-512")
-        if mechanism == "OAUTHBEARER":
+        if self.sasl_tokenauth and mechanism not in SCRAM_HASHES:
+            raise ConfigError(f"sasl_tokenauth=True needs sasl_mechanism={' or '.join(SCRAM_HASHES)}")
+        if mechanism == OAUTHBEARER.name:
             self._check_oauth()
 
     def _check_oauth(self) -> None:

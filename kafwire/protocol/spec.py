@@ -14,6 +14,10 @@ A struct that contains another names it by way of the message, in quotes: `list[
 
 Types: `bool`, `int8` to `int64`, `uint16`, `uint32`, `float`, `str`, `bytes`, `UUID`, `record_bytes`, a `Struct` of the
 message, and `list[...]` of those. `| None` if a version allows null.
+
+The version from which an API behaves differently is a constant of its request, in capitals: `since` reads it off the
+field that came with it, a number with a reason stands where no field did. Clients, brokers and compiled code compare
+versions with these constants only.
 """
 
 import sys
@@ -58,6 +62,7 @@ __all__ = [
     "int32",
     "int64",
     "record_bytes",
+    "since",
     "uint16",
     "uint32",
 ]
@@ -139,6 +144,14 @@ def field(
     if tag is not None and tagged is None:
         tagged = versions
     return _Declared(versions, nullable, default, tag, tagged, ignorable, flexible, hidden)
+
+
+def since(declared: object) -> int:
+    """Return the first version with a field, in the body of its message (`rack_id`) or as `FetchTopic.topic_id`."""
+    if isinstance(declared, types.MemberDescriptorType):
+        declared = declared.__objclass__.__dict__["__declared__"][declared.__name__]
+    assert isinstance(declared, _Declared), declared
+    return Versions.parse(declared.versions).low
 
 
 class Field(NamedTuple):
@@ -436,10 +449,12 @@ class Request(_Api, Generic[R_co]):
     __slots__ = ()
 
     response: ClassVar[type[Response]]
+    LEAST: ClassVar[int]  # the lowest version that clients send: `min_version`, unless the class says more
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Take the response's class from `Request[X]`."""
         super().__init_subclass__(**options)
+        cls.LEAST = cls.__dict__.get("LEAST", cls.min_version)
         for base in getattr(cls, "__orig_bases__", ()):
             if typing.get_origin(base) is Request:
                 (cls.response,) = typing.get_args(base)

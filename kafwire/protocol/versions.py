@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from kafwire import protocol
 from kafwire.errors import ProtocolError
 
 
@@ -27,43 +29,30 @@ def choose(
     return version
 
 
-# A client's requirements of a broker, by purpose: the key of an API and the least version. Older versions of Metadata
-# create every topic that they name; older ones of OffsetFetch return offsets that a transaction may still undo
-# (KIP-447).
-NEEDED: dict[str, dict[str, tuple[int, int]]] = {
-    "everything": {"ApiVersions": (18, 0), "Metadata": (3, 4)},
-    "reading": {"Fetch": (1, 4), "ListOffsets": (2, 1), "OffsetForLeaderEpoch": (23, 2)},
-    "sending": {"Produce": (0, 3), "InitProducerId": (22, 0)},
-    "a group's offsets": {"FindCoordinator": (10, 0), "OffsetCommit": (8, 2), "OffsetFetch": (9, 7)},
-    "transactions": {
-        "AddPartitionsToTxn": (24, 0),
-        "AddOffsetsToTxn": (25, 0),
-        "EndTxn": (26, 0),
-        "TxnOffsetCommit": (28, 0),
-    },
-    "topics and their configuration": {
-        "CreateTopics": (19, 2),
-        "DeleteTopics": (20, 1),
-        "DescribeConfigs": (32, 1),
-    },
+# The APIs that a client needs of a broker, by purpose, each from the version `LEAST` of its request on.
+NEEDED: dict[str, tuple[str, ...]] = {
+    "everything": ("ApiVersions", "Metadata"),
+    "reading": ("Fetch", "ListOffsets", "OffsetForLeaderEpoch"),
+    "sending": ("Produce", "InitProducerId"),
+    "a group's offsets": ("FindCoordinator", "OffsetCommit", "OffsetFetch"),
+    "transactions": ("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"),
+    "topics and their configuration": ("CreateTopics", "DeleteTopics", "DescribeConfigs"),
 }
+# The feature of transactions (KIP-584). From level 2 on, each transaction has an epoch of its own, and Produce,
+# TxnOffsetCommit and EndTxn have other effects (KIP-890).
+TRANSACTION_FEATURE = "transaction.version"
+TRANSACTION_V2 = 2
 # The oldest tested release; a broker is judged by its versions (docs/reference/compatibility.md).
 OLDEST_KAFKA = "3.0"
-# From this version on it names topics only by their ids (KIP-516).
-FETCH_BY_TOPIC_ID = 13
-_LEAST = dict(needed for apis in NEEDED.values() for needed in apis.values())
-
-
-def least(api_key: int) -> int:
-    """Return the least version of an API that kafwire uses, if it is not the least one that it can encode."""
-    return _LEAST.get(api_key, 0)
 
 
 def lacking(offered: Mapping[int, tuple[int, int]]) -> list[str]:
     """List the requirements of kafwire that a broker does not meet, as sentences."""
     found = []
     for purpose, apis in NEEDED.items():
-        for name, (key, least) in apis.items():
+        for name in apis:
+            request: Any = protocol.MESSAGES[f"{name}Request"]
+            key, least = request.api_key, request.LEAST
             versions = offered.get(key)
             if versions is None or versions[1] < least:
                 has = "does not have it" if versions is None else f"has {versions[0]} to {versions[1]}"

@@ -24,7 +24,7 @@ from kafwire.records._codec_status cimport (
     begin_scratch, make_room, make_scratch,
 )
 from kafwire.records._libraries cimport (
-    LZ4_ROOM, isal_compress, isal_decompress, lz4_compress, lz4_decompress, open_library, zlib_compress,
+    LZ4_ROOM, ZSTD_LEVEL, isal_compress, isal_decompress, lz4_compress, lz4_decompress, open_library, zlib_compress,
     zlib_decompress, zstd_compress, zstd_decompress,
 )
 
@@ -207,7 +207,7 @@ def _python_deflate(codec, data, level):
         return lz4.frame.compress(data, compression_level=level or 0, block_size=lz4.frame.BLOCKSIZE_MAX64KB,
                                   block_linked=False, store_size=False)
     import zstandard
-    return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
+    return zstandard.ZstdCompressor(level=ZSTD_LEVEL if level is None else level).compress(data)
 
 
 cdef int append_bytes(kw_buf **out, bytes data, bint scratch) except *:

@@ -12,6 +12,7 @@ from kafwire.memory._buffer cimport kw_buf
 cdef bint open_library(int codec, str path, bint zlib) except *
 
 cdef enum:
+    ZSTD_LEVEL = 3  # the default
     LZ4_ROOM = 65536  # room for one decoding step of lz4, which may exceed the limit by as much before it stops
 
 

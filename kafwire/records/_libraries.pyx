@@ -155,7 +155,6 @@ cdef int lz4_compress(int level, const uint8_t *source, size_t size, kw_buf **ou
 
 cdef enum:
     ZSTD_TOO_SMALL = 70  # ZSTD_error_dstSize_tooSmall
-    ZSTD_LEVEL = 3
 
 cdef unsigned (*ZSTD_isError)(size_t code) noexcept nogil
 cdef int (*ZSTD_getErrorCode)(size_t code) noexcept nogil

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from kafwire.config.sasl_mechanisms import NAMES, SCRAM_HASHES
 from kafwire.errors import AuthenticationError, ConfigError
 from kafwire.runtime.interfaces import Engine
 from kafwire.secret import Secret
@@ -19,15 +20,13 @@ from kafwire.security.sasl.sigv4 import AwsCredentials
 from kafwire.security.shared_call import SharedCall
 from kafwire.security.token_source import TokenSource
 
-MECHANISMS = (plain.MECHANISM, *scram.HASHES, oauthbearer.MECHANISM, aws_msk_iam.MECHANISM, gssapi.MECHANISM)
-
 
 class LoginOptions(Protocol):
     """The client's login options, by their names. None: not given."""
 
     @property
     def sasl_mechanism(self) -> str | None:
-        """One of `MECHANISMS`; None: no SASL."""
+        """One of `sasl_mechanisms.NAMES`; None: no SASL."""
 
     @property
     def sasl_username(self) -> str | None:
@@ -164,8 +163,8 @@ class Login:
         self._tokens: TokenSource | None = None
         self._credentials: SharedCall[AwsCredentials] | None = None
         self._extensions: dict[str, str] = {}
-        if self.mechanism not in MECHANISMS:
-            raise ConfigError(f"sasl_mechanism must be one of {', '.join(MECHANISMS)}, not {self.mechanism!r}")
+        if self.mechanism not in NAMES:
+            raise ConfigError(f"sasl_mechanism must be one of {', '.join(NAMES)}, not {self.mechanism!r}")
         if self.mechanism == oauthbearer.MECHANISM:
             self._prepare_tokens(options)
         elif self.mechanism == aws_msk_iam.MECHANISM:
@@ -241,7 +240,7 @@ class Login:
         """
         options = self._options
         self._refusals.check(host, engine.clock.time_ns() / 1e9)
-        if self.mechanism in scram.HASHES:
+        if self.mechanism in SCRAM_HASHES:
             assert options.sasl_username is not None
             assert options.sasl_password is not None
             return scram.ScramExchange(
@@ -271,6 +270,7 @@ class Login:
                 keytab=options.sasl_kerberos_keytab,
                 cache=self._cache,
             )
+        assert self.mechanism == plain.MECHANISM
         assert options.sasl_username is not None
         assert options.sasl_password is not None
         return plain.PlainExchange(options.sasl_username, options.sasl_password)

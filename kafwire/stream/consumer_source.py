@@ -161,7 +161,7 @@ class ConsumerSource:
         """
         membership = self._consumer._core.membership
         if membership is not None:
-            membership.watch_calls(oldest)
+            membership.poll_interval.watch_calls(oldest)
 
 
 async def _next(streams: AsyncIterator[AsyncPartitionStream]) -> AsyncPartitionStream | None:

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kafwire.config.sasl_mechanisms import SCRAM_HASHES
 from kafwire.errors import AuthenticationError
 from kafwire.secret import Secret
 from kafwire.security.sasl.exchange import Exchange
 from kafwire.security.sasl.oauthbearer import OAuthBearerExchange
 from kafwire.security.sasl.plain import PlainExchange
-from kafwire.security.sasl.scram import HASHES, ScramExchange
+from kafwire.security.sasl.scram import ScramExchange
 from tests.support import seeds
 from tests.support.java.oracle import Oracle, OracleError
 
@@ -42,13 +43,13 @@ def authenticate(oracle: Oracle, exchange: Exchange, user: str, secret: str, ite
     return who.decode()
 
 
-@pytest.mark.parametrize("mechanism", HASHES)
+@pytest.mark.parametrize("mechanism", SCRAM_HASHES)
 @pytest.mark.parametrize("name", NAMES)
 def test_scram_names(oracle: Oracle, mechanism: str, name: str) -> None:
     assert authenticate(oracle, ScramExchange(mechanism, name, Secret("x"), nonce=NONCE), name, "x") == name
 
 
-@pytest.mark.parametrize("mechanism", HASHES)
+@pytest.mark.parametrize("mechanism", SCRAM_HASHES)
 @pytest.mark.parametrize("password", PASSWORDS)
 def test_scram_passwords(oracle: Oracle, mechanism: str, password: str) -> None:
     exchange = ScramExchange(mechanism, "alice", Secret(password), nonce=NONCE)
@@ -57,7 +58,7 @@ def test_scram_passwords(oracle: Oracle, mechanism: str, password: str) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=seeds.examples(40))
 @given(
-    mechanism=st.sampled_from([*HASHES]),
+    mechanism=st.sampled_from([*SCRAM_HASHES]),
     name=st.text(st.characters(min_codepoint=1, max_codepoint=127), min_size=1),
     password=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1),
 )
@@ -66,20 +67,20 @@ def test_scram_with_any_name_and_password(oracle: Oracle, mechanism: str, name: 
     assert authenticate(oracle, exchange, name, password) == name
 
 
-@pytest.mark.parametrize("mechanism", HASHES)
+@pytest.mark.parametrize("mechanism", SCRAM_HASHES)
 def test_scram_of_a_delegation_token(oracle: Oracle, mechanism: str) -> None:
     exchange = ScramExchange(mechanism, "token-id", Secret("aGFtYWM="), nonce=NONCE, tokenauth=True)
     assert authenticate(oracle, exchange, "token-id", "aGFtYWM=") == "the owner"
     assert oracle.one("sasl negotiated", "one", "tokenauth") == [b"true"]
 
 
-@pytest.mark.parametrize("mechanism", HASHES)
+@pytest.mark.parametrize("mechanism", SCRAM_HASHES)
 def test_scram_is_refused_by_java_for_a_wrong_password(oracle: Oracle, mechanism: str) -> None:
     with pytest.raises(OracleError, match="Invalid client credentials"):
         authenticate(oracle, ScramExchange(mechanism, "alice", Secret("wrong"), nonce=NONCE), "alice", "right")
 
 
-@pytest.mark.parametrize("mechanism", HASHES)
+@pytest.mark.parametrize("mechanism", SCRAM_HASHES)
 def test_java_has_no_empty_password_and_neither_has_kafwire(oracle: Oracle, mechanism: str) -> None:
     with pytest.raises(OracleError, match="Empty key"):
         oracle.one("sasl salted", mechanism, "", b"salt", "4096")
@@ -87,11 +88,11 @@ def test_java_has_no_empty_password_and_neither_has_kafwire(oracle: Oracle, mech
         authenticate(oracle, ScramExchange(mechanism, "alice", Secret(""), nonce=NONCE), "alice", "x")
 
 
-@pytest.mark.parametrize("mechanism", HASHES)
+@pytest.mark.parametrize("mechanism", SCRAM_HASHES)
 @pytest.mark.parametrize("password", PASSWORDS)
 def test_salted_passwords_are_javas(oracle: Oracle, mechanism: str, password: str) -> None:
     theirs = oracle.one("sasl salted", mechanism, password, b"a salt", "4097")
-    assert theirs == [hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), b"a salt", 4097)]
+    assert theirs == [hashlib.pbkdf2_hmac(SCRAM_HASHES[mechanism], password.encode(), b"a salt", 4097)]
     COMPARED["salted passwords"] += 1
 
 

@@ -254,7 +254,7 @@ static void ask(source *s) {
         put_u64(request->data + request->size + 4, (uint64_t)c->position);
         request->size += PARTITION;
     }
-    kw_fast_path_arm(s->fast_path, s->token, 17, 0);
+    kw_fast_path_arm(s->fast_path, s->token, 0);
     if (!s->attached) attach(s);
     error = kw_loop_submit(s->all->loop, s->connection, s->token, (int32_t)s->token, &request, 1, 1);
     CHECK(!error);

@@ -10,12 +10,10 @@ from kafwire.broker.request import Answer, Request
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.protocol import AddOffsetsToTxnRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-
-NEW_ERROR = 2  # from here on clients understand PRODUCER_FENCED
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -27,6 +25,6 @@ def handle(state: ClusterState, request: Request) -> Answer:
     if not code:
         who = Identity(message.producer_id, message.producer_epoch)
         code = transactions.add(message.transactional_id, who, {offsets.place_of(message.group_id)})
-    if code == ErrorCode.PRODUCER_FENCED and request.version < NEW_ERROR:
+    if code == ErrorCode.PRODUCER_FENCED and request.version < AddOffsetsToTxnRequest.FENCED_ERROR:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return protocol.AddOffsetsToTxnResponse(error_code=code)

@@ -12,18 +12,16 @@ from kafwire.broker.transactions.transaction_coordinator import Place
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.protocol import AddPartitionsToTxnRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-BATCHED = 4  # from here on several transactions, some of which are only verified
-NEW_ERROR = 2  # from here on clients understand PRODUCER_FENCED
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
     """Add all of a transaction's partitions, or none."""
     message, response = request.message, protocol.AddPartitionsToTxnResponse
-    if request.version < BATCHED:
+    if request.version < AddPartitionsToTxnRequest.FOR_BROKERS:
         who = Identity(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
         codes = _add(state, request, message.v3_and_below_transactional_id, who, message.v3_and_below_topics)
         return response(results_by_topic_v3_and_below=_results(message.v3_and_below_topics, codes))
@@ -53,7 +51,7 @@ def _add(
     transactions: Transactions = state.part(Transactions)
     places = [(topic.name, index) for topic in topics for index in topic.partitions]
     failed = {place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for place in places if state.topics.partition(*place) is None}
-    if request.version < BATCHED:  # later versions are for brokers
+    if request.version < AddPartitionsToTxnRequest.FOR_BROKERS:  # later versions are for brokers
         denied = [p for p in places if not state.allows(request, Operation.WRITE, ResourceType.TOPIC, p[0])]
         failed |= dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if failed:
@@ -62,7 +60,7 @@ def _add(
     if verify_only and not code:
         return {place: transactions.verify(transactional_id, who, place) for place in places}
     code = code or transactions.add(transactional_id, who, set(places))
-    if code == ErrorCode.PRODUCER_FENCED and request.version < NEW_ERROR:
+    if code == ErrorCode.PRODUCER_FENCED and request.version < AddPartitionsToTxnRequest.FENCED_ERROR:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return dict.fromkeys(places, code)
 

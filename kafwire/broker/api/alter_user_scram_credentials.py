@@ -9,16 +9,17 @@ from kafwire.broker.request import Answer, Request
 from kafwire.broker.security.credentials import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
-    SCRAM_NUMBERS,
     Credentials,
     credential_from_salted,
 )
+from kafwire.config.sasl_mechanisms import SCRAM_NUMBERS
 from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 Problem = tuple[ErrorCode, str]
+_SCRAM_NAMES = {number: name for name, number in SCRAM_NUMBERS.items()}
 _TWICE: Problem = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
 
@@ -38,7 +39,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
         else:
             problems[name] = problem
     for name, change in changes.items():
-        mechanism = SCRAM_NUMBERS[change.mechanism]
+        mechanism = _SCRAM_NAMES[change.mechanism]
         if _is_deletion(change):
             credentials.set_scram(mechanism, name, None)
         else:
@@ -56,7 +57,7 @@ def _is_deletion(change: Any) -> bool:
 
 
 def _problem(credentials: Credentials, change: Any) -> Problem | None:
-    mechanism = SCRAM_NUMBERS.get(change.mechanism)
+    mechanism = _SCRAM_NAMES.get(change.mechanism)
     if not change.name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     if mechanism is None:

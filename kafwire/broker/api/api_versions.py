@@ -9,13 +9,12 @@ from kafwire import protocol
 from kafwire.broker import dispatch
 from kafwire.broker.request import Answer, Request
 from kafwire.errors import ErrorCode
+from kafwire.protocol import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-
-NAMES_NODE = 5  # from this version on, clients name the cluster and the node of their target
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -26,14 +25,14 @@ def handle(state: ClusterState, request: Request) -> Answer:
         low, high = dispatch.served()[type(message).api_key].versions
         known = response.ApiVersion(api_key=type(message).api_key, min_version=low, max_version=high)
         return response(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[known])
-    if request.version >= 3:
+    if request.version >= ApiVersionsRequest.SOFTWARE:
         software = message.client_software_name, message.client_software_version
         if not all(_SOFTWARE.fullmatch(part) for part in software):
             return response(error_code=ErrorCode.INVALID_REQUEST)
-        if request.version >= NAMES_NODE and (message.cluster_id is None) != (message.node_id == -1):
+        if request.version >= ApiVersionsRequest.NAMES_NODE and (message.cluster_id is None) != (message.node_id == -1):
             return response(error_code=ErrorCode.INVALID_REQUEST)
         request.connection.client_software = software
-    if request.version >= NAMES_NODE and _is_for_another(state, request):
+    if request.version >= ApiVersionsRequest.NAMES_NODE and _is_for_another(state, request):
         return response(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     own = state.nodes[request.node].versions
     keys = [
@@ -53,8 +52,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     supported = [
         response.SupportedFeatureKey(name=name, min_version=low, max_version=high)
         for name, (low, high) in state.supported_features.items()
-        # Clients of versions up to 3 reject a least version of 0 (KAFKA-17011).
-        if low > 0 or request.version >= 4
+        if low > 0 or request.version >= ApiVersionsRequest.ZERO_LEVELS
     ]
     return response(
         api_keys=keys,

@@ -11,11 +11,11 @@ from kafwire.broker.request import Answer, Request
 from kafwire.broker.topics.config_def import elements
 from kafwire.broker.topics.config_store import Refusal
 from kafwire.errors import ErrorCode
+from kafwire.protocol import ConsumerGroupHeartbeatRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
-OWN_IDS = 1  # from here on members choose their ids
 LEAVES = -1
 
 
@@ -38,7 +38,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 def _check(state: ClusterState, request: Request) -> None:
     message = request.message
     epoch = message.member_epoch
-    has_id = request.version >= OWN_IDS or epoch > 0 or epoch == LEAVES
+    has_id = request.version >= ConsumerGroupHeartbeatRequest.OWN_ID or epoch > 0 or epoch == LEAVES
     if has_id and not message.member_id.strip():
         raise Refusal(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
     for name, value in (

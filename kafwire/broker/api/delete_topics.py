@@ -10,12 +10,11 @@ from kafwire import protocol
 from kafwire.broker.request import Answer, Request
 from kafwire.broker.topics.topics import NO_TOPIC_ID
 from kafwire.errors import ErrorCode
+from kafwire.protocol import DeleteTopicsRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
-BY_ID = 6
-DISABLED = 3  # from here on clients understand TOPIC_DELETION_DISABLED
 
 UNKNOWN_NAME = "This server does not host this topic-partition."
 UNKNOWN_ID = "This server does not host this topic ID."
@@ -26,7 +25,11 @@ def handle(state: ClusterState, request: Request) -> Answer:
     message = request.message
     asked = _asked(request)
     if not state.config_is("delete.topic.enable"):
-        code = ErrorCode.TOPIC_DELETION_DISABLED if request.version >= DISABLED else ErrorCode.INVALID_REQUEST
+        code = (
+            ErrorCode.TOPIC_DELETION_DISABLED
+            if request.version >= DeleteTopicsRequest.DELETION_DISABLED
+            else ErrorCode.INVALID_REQUEST
+        )
         return _answer([(name, topic_id, code, None) for name, topic_id in asked])
     if message.timeout_ms <= 0:
         return _answer([(name, topic_id, ErrorCode.REQUEST_TIMED_OUT, None) for name, topic_id in asked])
@@ -37,7 +40,7 @@ Result = tuple[str | None, uuid.UUID, int, str | None]
 
 
 def _asked(request: Request) -> list[tuple[str | None, uuid.UUID]]:
-    if request.version >= BY_ID:
+    if request.version >= DeleteTopicsRequest.BY_TOPIC_ID:
         return [(topic.name, topic.topic_id) for topic in request.message.topics]
     return [(name, NO_TOPIC_ID) for name in request.message.topic_names]
 

@@ -9,11 +9,10 @@ from kafwire.broker.groups.group import GroupState
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.request import Answer, Request
 from kafwire.errors import ErrorCode
+from kafwire.protocol import DescribeGroupsRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-NOT_FOUND = 6  # from here on a missing group has an error code
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -33,7 +32,7 @@ def _describe(state: ClusterState, request: Request, group_id: str) -> Any:
     group = groups.classic(group_id)
     if group is None:
         found.group_state = GroupState.DEAD.value
-        if request.version >= NOT_FOUND:
+        if request.version >= DescribeGroupsRequest.GROUP_NOT_FOUND:
             found.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             is_other = groups.exists(group_id)
             found.error_message = f"Group {group_id} {'is not a classic group' if is_other else 'not found'}."

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.broker.request import Answer, Request
-from kafwire.broker.security.credentials import SCRAM_NUMBERS, Credentials
+from kafwire.broker.security.credentials import Credentials
+from kafwire.config.sasl_mechanisms import SCRAM_NUMBERS
 from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _describe(credentials: Credentials, name: str, times: int) -> Any:
         )
     infos = [
         response.CredentialInfo(mechanism=number, iterations=found.iterations)
-        for number, mechanism in SCRAM_NUMBERS.items()
+        for mechanism, number in SCRAM_NUMBERS.items()
         if (found := credentials.scram.get((mechanism, name))) is not None
     ]
     if not infos:

@@ -10,12 +10,11 @@ from kafwire.broker.transactions.transaction_coordinator import NOBODY
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.protocol import EndTxnRequest
+from kafwire.protocol.versions import TRANSACTION_V2
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-NEW_ERROR = 2  # from here on clients understand PRODUCER_FENCED
-WITH_EPOCH = 5
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -29,8 +28,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
             message.transactional_id,
             Identity(message.producer_id, message.producer_epoch),
             commit=message.committed,
-            version=2 if request.version >= WITH_EPOCH else 1,
+            version=TRANSACTION_V2 if request.version >= EndTxnRequest.NEW_EPOCH else 1,
         )
-    if code == ErrorCode.PRODUCER_FENCED and request.version < NEW_ERROR:
+    if code == ErrorCode.PRODUCER_FENCED and request.version < EndTxnRequest.FENCED_ERROR:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return protocol.EndTxnResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch)

@@ -17,6 +17,7 @@ from kafwire.broker.quotas import Quotas
 from kafwire.broker.request import LATER, Answer, Request
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.errors import ErrorCode
+from kafwire.protocol import FetchRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.log.log import Records
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
     from kafwire.broker.timers import Timer
 
-BY_ID = 13
 COMMITTED = 1
 
 # A partition as a request names it: its topic by name or by id, and its number.
@@ -89,7 +89,12 @@ class DelayedFetch:
         ]
         sessions: FetchSessions = state.part(FetchSessions)
         self.context: Context[Key, Asked] = sessions.of(request.node).begin(
-            state.now_ms, message.session_id, message.session_epoch, add, forget, by_id=request.version >= BY_ID
+            state.now_ms,
+            message.session_id,
+            message.session_epoch,
+            add,
+            forget,
+            by_id=request.version >= FetchRequest.BY_TOPIC_ID,
         )
         self._found: dict[Key, Found] = {}
         self._timer: Timer | None = None
@@ -138,15 +143,21 @@ class DelayedFetch:
             part.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return Found(part, waits=False)
         if topic is None or not 0 <= index < len(topic.partitions):
-            by_id = version >= BY_ID and topic is None
+            by_id = version >= FetchRequest.BY_TOPIC_ID and topic is None
             part.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return Found(part, waits=False)
         partition = topic.partitions[index]
         log = partition.log
         part.aborted_transactions = None  # an empty list only where a log was read, for read_committed
-        part.error_code = partition.refuses(request.node, asked.current_leader_epoch, followers=version >= 11)
+        part.error_code = partition.refuses(
+            request.node, asked.current_leader_epoch, followers=version >= FetchRequest.FROM_FOLLOWERS
+        )
         if part.error_code:
-            if version >= 16 and partition.leader in self.state.nodes and part.error_code in _TELLS_LEADER:
+            if (
+                version >= FetchRequest.NAMES_LEADERS
+                and partition.leader in self.state.nodes
+                and part.error_code in _TELLS_LEADER
+            ):
                 part.current_leader.leader_id = partition.leader
                 part.current_leader.leader_epoch = partition.leader_epoch
             return Found(part, partition, waits=False)
@@ -187,7 +198,7 @@ class DelayedFetch:
     def _preferred_replica(self, partition: Partition, offset: int) -> int:
         """Return the follower in the reader's rack that a leader names, or -1."""
         nodes, request = self.state.nodes, self.request
-        rack = request.message.rack_id if request.version >= 11 else ""
+        rack = request.message.rack_id if request.version >= FetchRequest.FROM_FOLLOWERS else ""
         if not rack or partition.leader != request.node or nodes[request.node].rack == rack:
             return -1
         near = [n for n in partition.replicas if n in nodes and nodes[n].rack == rack and nodes[n].is_up]
@@ -248,7 +259,7 @@ class DelayedFetch:
             for (name, topic_id), keys in itertools.groupby(told, key=lambda key: key[:2])
         ]
         answer = response(error_code=error, session_id=session_id, responses=topics)
-        if self.request.version >= 16:
+        if self.request.version >= FetchRequest.NAMES_LEADERS:
             leaders = {found[key].part.current_leader.leader_id for key in told} - {-1}
             answer.node_endpoints = [self._endpoint(leader) for leader in sorted(leaders)]
         return answer

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.broker.request import Answer, Request
 from kafwire.errors import ErrorCode
+from kafwire.protocol import FindCoordinatorRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-BATCHED = 4
-SHARED = 6  # from this version on, it knows share partitions
 ID_BYTES = 16
 NO_ERROR = "NONE"  # the message of a success in older versions
 
@@ -25,7 +24,7 @@ NO_ERROR = "NONE"  # the message of a success in older versions
 def handle(state: ClusterState, request: Request) -> Answer:
     """Find the coordinator of each key."""
     message, response = request.message, protocol.FindCoordinatorResponse
-    if request.version < BATCHED:
+    if request.version < FindCoordinatorRequest.KEY_LISTS:
         found = _find(state, request, message.key)
         if not found.get("error_code"):
             found["error_message"] = NO_ERROR
@@ -40,14 +39,20 @@ def _find(state: ClusterState, request: Request, key: str) -> dict[str, Any]:
     if request.message.key_type not in (GROUP, TRANSACTION, SHARE):
         return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": ErrorCode.INVALID_REQUEST.message, **nowhere}
     node = state.nodes.get(state.coordinator(key))
-    if request.message.key_type == SHARE and (request.version < SHARED or not _is_share_partition(key)):
+    if request.message.key_type == SHARE and (
+        request.version < FindCoordinatorRequest.SHARE_STATE or not _is_share_partition(key)
+    ):
         code = ErrorCode.INVALID_REQUEST
     elif node is None or not node.is_up:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:
         host, port = node.address(request.connection.listener)
         return {"node_id": node.number, "host": host, "port": port}
-    return {"error_code": code, "error_message": code.message if request.version < BATCHED else "", **nowhere}
+    return {
+        "error_code": code,
+        "error_message": code.message if request.version < FindCoordinatorRequest.KEY_LISTS else "",
+        **nowhere,
+    }
 
 
 def _is_share_partition(key: str) -> bool:

@@ -10,13 +10,10 @@ from kafwire.broker.transactions.transaction_coordinator import NOBODY
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.protocol import InitProducerIdRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-
-VERSIONS = (0, 5)  # version 6, of two-phase commit (KIP-939), is not stable in Kafka 4.4 either
-NEW_ERROR = 4  # from here on clients understand PRODUCER_FENCED
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -38,6 +35,6 @@ def handle(state: ClusterState, request: Request) -> Answer:
         if not code:
             current = Identity(message.producer_id, message.producer_epoch)
             code, identity = transactions.initialize(message.transactional_id, current, message.transaction_timeout_ms)
-    if code == ErrorCode.PRODUCER_FENCED and request.version < NEW_ERROR:
+    if code == ErrorCode.PRODUCER_FENCED and request.version < InitProducerIdRequest.FENCED_ERROR:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return response(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch)

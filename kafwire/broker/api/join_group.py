@@ -9,11 +9,10 @@ from kafwire.broker.groups.classic_member import Joined, member_of
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.request import LATER, Answer, Request
 from kafwire.errors import ErrorCode
+from kafwire.protocol import JoinGroupRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-NULL_PROTOCOL = 7
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -43,7 +42,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 def _response(request: Request, joined: Joined) -> Any:
     response = protocol.JoinGroupResponse
-    no_name = None if request.version >= NULL_PROTOCOL else ""
+    no_name = None if request.version >= JoinGroupRequest.NULL_PROTOCOL else ""
     return response(
         error_code=joined.error_code,
         generation_id=joined.generation,

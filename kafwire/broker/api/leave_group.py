@@ -8,11 +8,10 @@ from kafwire import protocol
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.request import Answer, Request
 from kafwire.errors import ErrorCode
+from kafwire.protocol import LeaveGroupRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-SEVERAL = 3
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -22,7 +21,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     code = groups.refuses(request, message.group_id) if message.group_id else ErrorCode.INVALID_GROUP_ID
     if code:
         return response(error_code=code)
-    several = request.version >= SEVERAL
+    several = request.version >= LeaveGroupRequest.MEMBERS
     leaving: list[tuple[str, str | None]] = (
         [(each.member_id, each.group_instance_id) for each in message.members]
         if several

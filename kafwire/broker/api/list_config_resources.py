@@ -8,17 +8,20 @@ from kafwire import protocol
 from kafwire.broker.request import Answer, Request
 from kafwire.broker.topics.config_store import ResourceType
 from kafwire.errors import ErrorCode
+from kafwire.protocol import ListConfigResourcesRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-TYPED = 1  # from here on requests name types; before, they mean metrics of clients
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
     """Return topics, brokers, and groups with options; this broker has no options for metrics of clients."""
     response = protocol.ListConfigResourcesResponse
-    asked = list(request.message.resource_types) if request.version >= TYPED else [ResourceType.CLIENT_METRICS]
+    asked = (
+        list(request.message.resource_types)
+        if request.version >= ListConfigResourcesRequest.RESOURCE_TYPES
+        else [ResourceType.CLIENT_METRICS]
+    )
     if any(each not in [*ResourceType] for each in asked):
         return response(error_code=ErrorCode.UNSUPPORTED_VERSION)
     brokers = [str(node.number) for node in state.nodes.values()]

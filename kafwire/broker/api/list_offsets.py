@@ -8,14 +8,20 @@ from kafwire import protocol
 from kafwire.broker.log.log import find_timestamp
 from kafwire.broker.request import Answer, Request
 from kafwire.errors import ErrorCode
+from kafwire.protocol import ListOffsetsRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.log.partition import Partition
     from kafwire.broker.state import ClusterState
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
-SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}  # the first version of each
-WITH_EPOCH = 4  # from this version on, responses have leader epochs
+SINCE = {  # the first version of each
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: ListOffsetsRequest.MAX_TIMESTAMP,
+    EARLIEST_LOCAL: ListOffsetsRequest.EARLIEST_LOCAL,
+    LATEST_TIERED: ListOffsetsRequest.LATEST_TIERED,
+}
 DEBUGGING_REPLICA = -2  # a replica id that sees uncommitted records too
 
 
@@ -38,7 +44,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
             answer.error_code = partition.refuses(request.node, asked.current_leader_epoch)
             if not answer.error_code:
                 _tell(request, partition, asked.timestamp, answer)
-            if request.version < WITH_EPOCH:
+            if request.version < ListOffsetsRequest.LEADER_EPOCH:
                 answer.leader_epoch = -1
         if answers:
             topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=answers))

@@ -10,13 +10,11 @@ from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.broker.security.authorized_operations import cluster_operations, topic_operations
 from kafwire.broker.topics.topics import NO_TOPIC_ID, Topic, name_problem
 from kafwire.errors import ErrorCode
+from kafwire.protocol import MetadataRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.log.partition import Partition
     from kafwire.broker.state import ClusterState
-
-BY_ID = 12  # from here on requests may name topics by their ids
-WITH_ERROR = 13  # from here on the whole response has an error code
 
 
 def is_name(name: str) -> bool:
@@ -32,7 +30,11 @@ def handle(state: ClusterState, request: Request) -> Answer:
         refused = [
             response.MetadataResponseTopic(error_code=code, name=t.name or "", topic_id=t.topic_id) for t in asked
         ]
-        return response(controller_id=-1, topics=refused, error_code=code if request.version >= WITH_ERROR else 0)
+        return response(
+            controller_id=-1,
+            topics=refused,
+            error_code=code if request.version >= MetadataRequest.ERROR_CODE else 0,
+        )
     topics = []
     if message.topics is None:
         shown = [topic for topic in state.topics if _may(state, request, Operation.DESCRIBE, topic.name)]
@@ -59,7 +61,9 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def _names_problem(version: int, asked: list[Any]) -> int:
-    if version < BY_ID and any(each.name is None or each.topic_id != NO_TOPIC_ID for each in asked):
+    if version < MetadataRequest.BY_TOPIC_ID and any(
+        each.name is None or each.topic_id != NO_TOPIC_ID for each in asked
+    ):
         return ErrorCode.INVALID_REQUEST
     is_nameless = any(each.name is None and each.topic_id == NO_TOPIC_ID for each in asked)
     return ErrorCode.UNKNOWN_SERVER_ERROR if is_nameless else 0

@@ -11,11 +11,10 @@ from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.groups.offsets import Committed, OffsetStore
 from kafwire.broker.request import Answer, Request
 from kafwire.errors import ErrorCode
+from kafwire.protocol import OffsetCommitRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-GROUP_NOT_FOUND = 9  # from here on a missing group has its own error
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -74,7 +73,7 @@ def _refuses(state: ClusterState, request: Request) -> int:
             version=request.version,
         )
         if refusal == ErrorCode.ILLEGAL_GENERATION and not groups.exists(message.group_id):
-            told = request.version >= GROUP_NOT_FOUND and not state.before_4
+            told = request.version >= OffsetCommitRequest.MEMBER_EPOCHS and not state.before_4
             return ErrorCode.GROUP_ID_NOT_FOUND if told else refusal
     return refusal
 

@@ -11,12 +11,10 @@ from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.groups.offsets import NOTHING, OffsetStore
 from kafwire.broker.request import Answer, Request
 from kafwire.errors import ErrorCode
+from kafwire.protocol import OffsetFetchRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-GROUPS = 8
-STABLE = 7
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -24,7 +22,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     message = request.message
     response: Any = protocol.OffsetFetchResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
-    if request.version < GROUPS:
+    if request.version < OffsetFetchRequest.GROUPS:
         refusal = groups.refuses(request, message.group_id)
         topics = [] if refusal else _offsets(state, request, message.group_id, message.topics)
         return response(topics=topics, error_code=refusal)
@@ -42,7 +40,7 @@ def _offsets(state: ClusterState, request: Request, group: str, asked: list[Any]
     """Return the committed offsets of the requested partitions; None: of all."""
     response: Any = protocol.OffsetFetchResponse
     store: OffsetStore = state.part(OffsetStore)
-    in_groups = request.version >= GROUPS
+    in_groups = request.version >= OffsetFetchRequest.GROUPS
     topic_kind = response.OffsetFetchResponseTopics if in_groups else response.OffsetFetchResponseTopic
     kind = response.OffsetFetchResponsePartitions if in_groups else response.OffsetFetchResponsePartition
     committed = store.of(group)
@@ -54,7 +52,7 @@ def _offsets(state: ClusterState, request: Request, group: str, asked: list[Any]
         wanted = [(name, ids[name], sorted(index for n, index in committed if n == name)) for name in names]
     else:
         wanted = [(t.name, t.topic_id if in_groups else no_id, t.partition_indexes) for t in asked]
-    wants_stable = request.version >= STABLE and bool(request.message.require_stable)
+    wants_stable = request.version >= OffsetFetchRequest.STABLE and bool(request.message.require_stable)
     answers = []
     for given, topic_id, indexes in wanted:
         name, error = name_of(state, given, topic_id)

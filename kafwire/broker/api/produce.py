@@ -11,13 +11,13 @@ from kafwire.broker.quotas import PRODUCED, Quotas
 from kafwire.broker.request import LATER, Answer, Request
 from kafwire.broker.topics.placement import has_enough_replicas
 from kafwire.errors import ErrorCode
+from kafwire.protocol import ProduceRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.log.partition import Partition
     from kafwire.broker.state import ClusterState
     from kafwire.broker.topics.topics import Topic
 
-BY_ID = 13
 ADMIN_CLIENT = "__admin_client"  # the only client id that may write to internal topics in Kafka
 
 
@@ -27,7 +27,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     acks = message.acks
     topics, leaders, waiting = [], set(), []
     for asked in message.topic_data:
-        topic = state.topics.find(asked.name if request.version < BY_ID else None, asked.topic_id)
+        topic = state.topics.find(asked.name if request.version < ProduceRequest.BY_TOPIC_ID else None, asked.topic_id)
         parts = []
         for data in asked.partition_data:
             part = response.PartitionProduceResponse(index=data.index, base_offset=-1)
@@ -42,7 +42,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
                 part.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
                 continue
             end = append_batch(state, request, partition, data.records, part)
-            if part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and request.version >= 10:
+            if part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and request.version >= ProduceRequest.NAMES_LEADERS:
                 part.current_leader.leader_id = partition.leader
                 part.current_leader.leader_epoch = partition.leader_epoch
                 leaders.add(partition.leader)
@@ -71,7 +71,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 def _partition(request: Request, topic: Topic | None, index: int, part: Any) -> Partition | None:
     """Return the partition; None and an error code in `part` if it does not exist."""
     if topic is None:
-        by_id = request.version >= BY_ID
+        by_id = request.version >= ProduceRequest.BY_TOPIC_ID
         part.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return None
     if not 0 <= index < len(topic.partitions):

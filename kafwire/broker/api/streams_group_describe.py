@@ -9,6 +9,7 @@ from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.request import Answer, Request
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.errors import ErrorCode
+from kafwire.protocol import StreamsGroupDescribeRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
@@ -52,6 +53,9 @@ def _describe(state: ClusterState, request: Request, group_id: str) -> Any:
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             error_message="The described group uses topics that the client is not authorized to describe.",
         )
-    if request.version >= 1 and request.message.include_topology_description:
+    if (
+        request.version >= StreamsGroupDescribeRequest.TOPOLOGY_DESCRIPTION
+        and request.message.include_topology_description
+    ):
         found.topology_description_status = NOT_STORED
     return found

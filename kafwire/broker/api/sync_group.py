@@ -8,19 +8,20 @@ from kafwire import protocol
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.request import LATER, Answer, Request
 from kafwire.errors import ErrorCode
+from kafwire.protocol import SyncGroupRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.groups.classic_group import ClassicGroup
     from kafwire.broker.state import ClusterState
-
-WITH_PROTOCOL = 5
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
     """Respond when the leader has sent the assignments."""
     message, response = request.message, protocol.SyncGroupResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
-    if request.version >= WITH_PROTOCOL and (message.protocol_type is None or message.protocol_name is None):
+    if request.version >= SyncGroupRequest.PROTOCOL and (
+        message.protocol_type is None or message.protocol_name is None
+    ):
         return response(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not message.group_id:
         return response(error_code=ErrorCode.INVALID_GROUP_ID)

@@ -13,14 +13,10 @@ from kafwire.broker.request import Answer, Request
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.protocol import TxnOffsetCommitRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-BY_COORDINATOR = 5  # from here on the group's coordinator adds the group to the transaction itself
-TOPIC_IDS = 6  # from this version on topics have ids, and errors are those of OffsetCommit
-ABORTABLE = 4
-LOADING = 2  # from here on clients understand COORDINATOR_LOAD_IN_PROGRESS
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -46,7 +42,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
         message.generation_id_or_member_epoch,
         [(name, asked.partition_index) for _, name, asked in known],
     )
-    if refusal == ErrorCode.STALE_MEMBER_EPOCH and request.version < TOPIC_IDS:
+    if refusal == ErrorCode.STALE_MEMBER_EPOCH and request.version < TxnOffsetCommitRequest.BY_TOPIC_ID:
         refusal = ErrorCode.ILLEGAL_GENERATION
     longest = state.config_int("offset.metadata.max.bytes")
     for topic, name, asked in known:
@@ -73,7 +69,7 @@ def _refuses(state: ClusterState, request: Request) -> int:
     if not message.group_id:
         return ErrorCode.INVALID_GROUP_ID
     code = groups.refuses(request, message.group_id)
-    if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and request.version < LOADING:
+    if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and request.version < TxnOffsetCommitRequest.COORDINATOR_LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if not code and state.before_4:  # the group is created first, for a refused member too
         groups.ensure(message.group_id)
@@ -85,7 +81,7 @@ def _refuses(state: ClusterState, request: Request) -> int:
         message.generation_id_or_member_epoch,
         is_transactional=True,
     )
-    if refusal and request.version >= TOPIC_IDS and not groups.exists(message.group_id):
+    if refusal and request.version >= TxnOffsetCommitRequest.BY_TOPIC_ID and not groups.exists(message.group_id):
         refusal = ErrorCode.GROUP_ID_NOT_FOUND
     return code or refusal
 
@@ -102,10 +98,10 @@ def _refuses_producer(state: ClusterState, request: Request) -> int:
     code = transactions.unavailable(message.transactional_id)
     if code:
         return code
-    if request.version >= BY_COORDINATOR:
+    if request.version >= TxnOffsetCommitRequest.ADDS_GROUP:
         code = transactions.add(message.transactional_id, who, {place})
     else:
         code = transactions.verify(message.transactional_id, who, place)
-        if code == ErrorCode.TRANSACTION_ABORTABLE and request.version < ABORTABLE:
+        if code == ErrorCode.TRANSACTION_ABORTABLE and request.version < TxnOffsetCommitRequest.ABORTABLE:
             code = ErrorCode.INVALID_TXN_STATE
     return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code

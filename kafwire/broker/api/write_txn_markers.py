@@ -9,11 +9,10 @@ from kafwire.broker.groups.offsets import OffsetStore
 from kafwire.broker.groups.offsets_topic import OFFSETS_TOPIC
 from kafwire.broker.request import Answer, Request
 from kafwire.errors import ErrorCode
+from kafwire.protocol.versions import TRANSACTION_V2
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-RAISED = 2  # the version of transactions in which each end of a transaction raises the epoch (KIP-890)
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -60,7 +59,7 @@ def _write(state: ClusterState, request: Request, marker: Any, name: str, index:
         return ErrorCode.UNKNOWN_SERVER_ERROR  # no marker has a negative epoch
     if entry is not None:
         # In version 2 the end of a transaction raises the epoch.
-        least = entry.epoch + (marker.transaction_version >= RAISED and entry.first_offset is not None)
+        least = entry.epoch + (marker.transaction_version >= TRANSACTION_V2 and entry.first_offset is not None)
         if marker.producer_epoch < least:
             return ErrorCode.INVALID_PRODUCER_EPOCH
     if entry is not None and marker.coordinator_epoch < entry.coordinator_epoch:

@@ -16,13 +16,12 @@ from kafwire.broker.groups.classic_offsets import CONSUMER, ClassicOffsets
 from kafwire.broker.groups.group import GroupState, GroupType
 from kafwire.broker.groups.offsets_topic import OffsetsTopic
 from kafwire.errors import ErrorCode
+from kafwire.protocol import JoinGroupRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
     from kafwire.broker.timers import Timer
 
-ID_REQUIRED = 4  # the version of JoinGroup from which a member gets its id first
-SKIPS_ASSIGNMENT = 9  # the version from which a response can ask the leader not to assign
 NEW_MEMBER_MS = 300_000  # the longest wait of a new member in its first join
 
 
@@ -120,7 +119,7 @@ class ClassicGroup(ClassicOffsets):
 
     def _join_new(self, asked: Member, on_join: OnJoin, *, version: int) -> None:
         member_id = f"{asked.instance_id or asked.client_id}-{self._cluster.make_id()}"
-        if asked.instance_id is None and version >= ID_REQUIRED:
+        if asked.instance_id is None and version >= JoinGroupRequest.ID_FIRST:
             timer = self._cluster.after(asked.session_timeout_ms, lambda: self._expire_pending(member_id))
             self.pending[member_id] = timer
             on_join(Joined(ErrorCode.MEMBER_ID_REQUIRED, member_id))
@@ -163,7 +162,7 @@ class ClassicGroup(ClassicOffsets):
         self._set_timer(new, old.session_timeout_ms)
         if self.state is GroupState.STABLE and self._vote() == self.protocol_name:
             self._store()
-            if version >= SKIPS_ASSIGNMENT:
+            if version >= JoinGroupRequest.SKIPS_ASSIGNMENT:
                 joined = self._joined(new)
                 joined.skip_assignment = new.member_id == self.leader
             else:  # the member would assign, if it knew that it leads

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafwire.errors import ProtocolError
+from kafwire.protocol import JoinGroupRequest
 from kafwire.protocol.consumer_protocol import ConsumerProtocolSubscription
 from kafwire.protocol.framing import decode_versioned
 
@@ -103,7 +104,11 @@ class Member:
 def member_of(request: Request) -> Member:
     """Return the member that a JoinGroup request describes."""
     message = request.message
-    rebalance_ms = message.rebalance_timeout_ms if request.version >= 1 else message.session_timeout_ms
+    rebalance_ms = (
+        message.rebalance_timeout_ms
+        if request.version >= JoinGroupRequest.REBALANCE_TIMEOUT
+        else message.session_timeout_ms
+    )
     return Member(
         message.member_id,
         message.group_instance_id,

@@ -25,7 +25,7 @@ from kafwire.broker.groups.consumer_member import (
     partitions_of,
     stale,
 )
-from kafwire.broker.groups.group import MEMBER_EPOCHS, GroupState, GroupType, static_member
+from kafwire.broker.groups.group import GroupState, GroupType, static_member
 from kafwire.broker.groups.member_timers import Limit, MemberTimers
 from kafwire.broker.groups.subscriptions import (
     Members,
@@ -41,6 +41,7 @@ from kafwire.broker.groups.topic_patterns import Allows, PatternChange, TopicPat
 from kafwire.broker.topics.config_def import elements
 from kafwire.broker.topics.config_store import Refusal
 from kafwire.errors import ErrorCode
+from kafwire.protocol import OffsetCommitRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
@@ -109,7 +110,7 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not is_transactional and member.classic is None and version < MEMBER_EPOCHS:
+        if not is_transactional and member.classic is None and version < OffsetCommitRequest.MEMBER_EPOCHS:
             return ErrorCode.UNSUPPORTED_VERSION
         if generation > member.epoch:
             return stale(member)

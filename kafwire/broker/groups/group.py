@@ -9,8 +9,6 @@ from typing import Protocol
 from kafwire.broker.topics.config_store import Refusal
 from kafwire.errors import ErrorCode
 
-MEMBER_EPOCHS = 9  # the version of OffsetCommit from which a generation may be a member's epoch
-
 
 class GroupState(Enum):
     """The state of a group, by Kafka's names."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafwire.broker.groups.classic_group import ClassicGroup
 from kafwire.broker.groups.classic_member import Joined, member_of
 from kafwire.broker.groups.consumer_group import ConsumerGroup
-from kafwire.broker.groups.group import MEMBER_EPOCHS, Group, GroupState
+from kafwire.broker.groups.group import Group, GroupState
 from kafwire.broker.groups.mixed_members import MixedMembers, downgraded, upgraded
 from kafwire.broker.groups.offsets import OffsetStore, Place
 from kafwire.broker.groups.offsets_topic import OffsetsTopic
@@ -22,6 +22,7 @@ from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.broker.share.share_states import ShareStates
 from kafwire.broker.topics.config_store import Refusal
 from kafwire.errors import ErrorCode
+from kafwire.protocol import OffsetCommitRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.log.partition import Partition
@@ -311,7 +312,7 @@ class GroupCoordinator:
         generation: int,
         *,
         is_transactional: bool,
-        version: int = MEMBER_EPOCHS,
+        version: int = OffsetCommitRequest.MEMBER_EPOCHS,
     ) -> int:
         """Return the error code for a commit in the name of this member; with 0, its session restarts."""
         group = self.groups.get(group_id)

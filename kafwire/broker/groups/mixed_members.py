@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kafwire.broker.groups.classic_group import ID_REQUIRED
 from kafwire.broker.groups.classic_member import Joined, Member
 from kafwire.broker.groups.classic_offsets import CONSUMER
 from kafwire.broker.groups.consumer_group import ConsumerGroup
@@ -20,6 +19,7 @@ from kafwire.broker.groups.consumer_member import ClassicSide, ConsumerMember, M
 from kafwire.broker.groups.member_timers import Limit
 from kafwire.broker.topics.config_store import Refusal
 from kafwire.errors import ErrorCode, ProtocolError
+from kafwire.protocol import JoinGroupRequest
 from kafwire.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafwire.protocol.framing import decode_versioned, encode_versioned
 
@@ -46,7 +46,7 @@ class MixedMembers:
         member_id = asked.member_id or self._cluster.make_cluster_id()
         try:
             self._check_join(asked, member_id)
-            if not asked.member_id and asked.instance_id is None and version >= ID_REQUIRED:
+            if not asked.member_id and asked.instance_id is None and version >= JoinGroupRequest.ID_FIRST:
                 return Joined(ErrorCode.MEMBER_ID_REQUIRED, member_id)
             joins = asked.instance_id is None or not asked.member_id
             before = group.before(member_id, asked.instance_id, joins=joins, is_classic=True)

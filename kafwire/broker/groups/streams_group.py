@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.groups.group import MEMBER_EPOCHS, GroupState, GroupType
+from kafwire.broker.groups.group import GroupState, GroupType
 from kafwire.broker.groups.member_timers import Limit, MemberTimers
 from kafwire.broker.groups.sticky_tasks import STICKY
 from kafwire.broker.groups.streams_heartbeat import (
@@ -49,6 +49,7 @@ from kafwire.broker.groups.subscriptions import Metadata, metadata_of
 from kafwire.broker.topics.config_def import elements
 from kafwire.broker.topics.config_store import Refusal
 from kafwire.errors import ErrorCode
+from kafwire.protocol import OffsetCommitRequest, StreamsGroupHeartbeatRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
@@ -121,7 +122,7 @@ class StreamsGroup:
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not is_transactional and version < MEMBER_EPOCHS:
+        if not is_transactional and version < OffsetCommitRequest.MEMBER_EPOCHS:
             return ErrorCode.UNSUPPORTED_VERSION
         return ErrorCode.STALE_MEMBER_EPOCH if generation > member.epoch else 0
 
@@ -341,7 +342,9 @@ class StreamsGroup:
             member_epoch=now.epoch,
             heartbeat_interval_ms=option("heartbeat.interval.ms"),
             task_offset_interval_ms=option("task.offset.interval.ms"),
-            acceptable_recovery_lag=option("acceptable.recovery.lag") if version >= 1 else -1,
+            acceptable_recovery_lag=option("acceptable.recovery.lag")
+            if version >= StreamsGroupHeartbeatRequest.RECOVERY_LAG
+            else -1,
         )
         has_other_tasks = not now.has_same_tasks(beat.before)
         if beat.message.member_epoch == 0 or has_other_tasks:
@@ -356,7 +359,7 @@ class StreamsGroup:
         """Return the statuses that every member gets."""
         found = [] if beat.configured.problem is None else [beat.configured.problem]
         found += shutdown(self.memory.shutdown_by)
-        tags = elements(self._assignor_settings()[1]) if version >= 1 else []
+        tags = elements(self._assignor_settings()[1]) if version >= StreamsGroupHeartbeatRequest.MISSING_TAGS else []
         return found + missing_tags(beat.described.tags, tags)
 
     def described(self) -> Any:

@@ -18,6 +18,7 @@ from kafwire.broker.log.batch_header import read_header
 from kafwire.broker.request import Answer, Request
 from kafwire.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from kafwire.errors import ErrorCode, ProtocolError
+from kafwire.protocol import AddPartitionsToTxnRequest, CreateTopicsRequest, FindCoordinatorRequest, OffsetFetchRequest
 from kafwire.protocol.spec import Struct
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _has_transactional_records(message: Any) -> bool:
 
 
 def _partitions_for_transaction(state: ClusterState, request: Request) -> Answer | None:
-    if request.version >= 4:
+    if request.version >= AddPartitionsToTxnRequest.FOR_BROKERS:
         return _needs(_O.CLUSTER_ACTION, _T.CLUSTER)(state, request)
     return _needs(_O.WRITE, _T.TRANSACTIONAL_ID, "v3_and_below_transactional_id")(state, request)
 
@@ -111,7 +112,7 @@ def _find_coordinator(state: ClusterState, request: Request) -> Answer | None:
     resource_type = kinds.get(request.message.key_type)
     if resource_type is None:
         return _needs(_O.CLUSTER_ACTION, _T.CLUSTER)(state, request)  # the state of share groups is for brokers
-    if request.version < 4:
+    if request.version < FindCoordinatorRequest.KEY_LISTS:
         return _needs(_O.DESCRIBE, resource_type, "key")(state, request)
     return _each(_O.DESCRIBE, resource_type)(state, request)
 
@@ -195,7 +196,7 @@ def _committed_topics(state: ClusterState, request: Request) -> Answer | None:
         struct.topics = [topic for topic in struct.topics if _describes(state, request, _name_of(state, topic))]
 
     message = request.message
-    if request.version >= 8:
+    if request.version >= OffsetFetchRequest.GROUPS:
         of_all = {group.group_id for group in message.groups if group.topics is None}
 
         def hide_in_groups(answer: Any) -> None:
@@ -228,7 +229,7 @@ def _create_topics(state: ClusterState, request: Request) -> Answer | None:
                 topic.num_partitions = topic.replication_factor = -1
                 topic.configs = []
 
-    if request.version >= 5:
+    if request.version >= CreateTopicsRequest.CONFIGS:
         request.edits.append(partial(_edited, hide))
     return refuse_elements(request, code_of, message="Authorization failed.")
 
@@ -313,7 +314,7 @@ def _subscribed(state: ClusterState, request: Request) -> Answer | None:
 
 
 def _offset_fetch(state: ClusterState, request: Request) -> Answer | None:
-    if request.version >= 8:
+    if request.version >= OffsetFetchRequest.GROUPS:
         return _each(_O.DESCRIBE, _T.GROUP)(state, request)
     return _needs(_O.DESCRIBE, _T.GROUP, "group_id")(state, request)
 

@@ -8,10 +8,9 @@ from kafwire.broker.security.certificates import write_private
 from kafwire.broker.security.client_options import Dialect
 from kafwire.broker.security.cluster_security import ClusterSecurity
 from kafwire.broker.security.security import Security
+from kafwire.config.sasl_mechanisms import WITH_PASSWORD
 
 __all__ = ["written_options"]
-
-_WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def written_options(security: ClusterSecurity) -> str:
@@ -27,7 +26,7 @@ def _lines(security: ClusterSecurity, listener: Security) -> Iterator[str]:
         yield f"  client certificate: {security.certificates.client_certificate}"
         yield f"  client key: {security.certificates.client_key}"
     for mechanism in listener.mechanisms or (None,):
-        for user in listener.users if mechanism in _WITH_PASSWORD else (None,):
+        for user in listener.users if mechanism in WITH_PASSWORD else (None,):
             title = ", ".join(part for part in (user, mechanism) if part) or "any client"
             yield f"  {title}:"
             path = _write(security, listener, user, mechanism, "kafwire")

@@ -6,14 +6,14 @@ from typing import Literal
 from kafwire.broker.security.certificates import Certificates
 from kafwire.broker.security.listener_properties import jaas_entry
 from kafwire.broker.security.security import Security
+from kafwire.config.sasl_mechanisms import GSSAPI, LOGIN_MODULES, OAUTHBEARER
 
 __all__ = ["DIALECTS", "Dialect", "client_options"]
 
 Dialect = Literal["kafwire", "librdkafka", "java"]
 DIALECTS: tuple[Dialect, ...] = ("kafwire", "librdkafka", "java")
 
-_MODULES = "org.apache.kafka.common.security"
-_OAUTH = f"{_MODULES}.oauthbearer"
+_OAUTH = OAUTHBEARER.login_module.rpartition(".")[0]
 
 
 def client_options(
@@ -64,19 +64,19 @@ def _sasl(
 ) -> dict[str, str]:
     java = dialect == "java"
     options = {"sasl.mechanism": mechanism}
-    if mechanism == "OAUTHBEARER":
+    if mechanism == OAUTHBEARER.name:
         if java:
             options["sasl.login.callback.handler.class"] = f"{_OAUTH}.OAuthBearerLoginCallbackHandler"
-            options["sasl.jaas.config"] = jaas_entry(f"{_OAUTH}.OAuthBearerLoginModule", {})
+            options["sasl.jaas.config"] = jaas_entry(OAUTHBEARER.login_module, {})
             if token_file is not None:
                 options["sasl.oauthbearer.token.endpoint.url"] = token_file.as_uri()
         return options
-    if mechanism == "GSSAPI":
+    if mechanism == GSSAPI.name:
         assert listener.principal is not None
         options["sasl.kerberos.service.name"] = listener.principal.partition("/")[0]
         if java:
             cached = {"useTicketCache": "true"}
-            options["sasl.jaas.config"] = jaas_entry("com.sun.security.auth.module.Krb5LoginModule", cached)
+            options["sasl.jaas.config"] = jaas_entry(GSSAPI.login_module, cached)
         return options
     user = next(iter(listener.users), "") if user is None else user
     if user not in listener.users:
@@ -84,5 +84,5 @@ def _sasl(
     password = listener.password(user)
     if not java:
         return options | {"sasl.username": user, "sasl.password": password}
-    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
-    return options | {"sasl.jaas.config": jaas_entry(f"{_MODULES}.{module}", {"username": user, "password": password})}
+    login = {"username": user, "password": password}
+    return options | {"sasl.jaas.config": jaas_entry(LOGIN_MODULES[mechanism], login)}

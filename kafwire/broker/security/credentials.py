@@ -12,14 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafwire.config.sasl_mechanisms import SCRAM_HASHES, WITH_PASSWORD
 from kafwire.secret import Secret
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-SCRAM_NUMBERS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}  # in AlterUserScramCredentials
-MECHANISMS = ("PLAIN", *HASHES)
 MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
 _SALT_BYTES = 20
 
@@ -44,7 +42,7 @@ class ScramCredential:
 
 def credential_from_salted(mechanism: str, salt: bytes, salted: bytes, iterations: int) -> ScramCredential:
     """Return the keys of a salted password, which clients of AlterUserScramCredentials send."""
-    algorithm = HASHES[mechanism]
+    algorithm = SCRAM_HASHES[mechanism]
     client_key = hmac.digest(salted, b"Client Key", algorithm)
     server_key = hmac.digest(salted, b"Server Key", algorithm)
     return ScramCredential(salt, hashlib.new(algorithm, client_key).digest(), server_key, iterations)
@@ -57,7 +55,7 @@ class SaslListener:
     `max_reauth_ms`: the lifetime of a session; None: that of `connections.max.reauth.ms`; 0: for ever.
     """
 
-    mechanisms: Sequence[str] = MECHANISMS
+    mechanisms: Sequence[str] = WITH_PASSWORD
     passwords: dict[str, Secret] = field(default_factory=dict)
     max_reauth_ms: int | None = None
 
@@ -79,7 +77,7 @@ class Credentials:
         self,
         user: str,
         password: str | Secret,
-        mechanisms: Iterable[str] = tuple(HASHES),
+        mechanisms: Iterable[str] = tuple(SCRAM_HASHES),
         *,
         iterations: int = MIN_ITERATIONS,
     ) -> None:
@@ -90,7 +88,7 @@ class Credentials:
         for mechanism in mechanisms:
             salt = self._random.randbytes(_SALT_BYTES)
             raw = Secret(password).reveal().encode()
-            salted = hashlib.pbkdf2_hmac(HASHES[mechanism], raw, salt, iterations)
+            salted = hashlib.pbkdf2_hmac(SCRAM_HASHES[mechanism], raw, salt, iterations)
             self.set_scram(mechanism, user, credential_from_salted(mechanism, salt, salted, iterations))
 
     def set_scram(self, mechanism: str, user: str, credential: ScramCredential | None) -> None:
@@ -113,7 +111,7 @@ class Credentials:
         for user, password in users.items():
             if "PLAIN" in mechanisms:
                 its.passwords[user] = Secret(password)
-            self.add_scram(user, password, [mechanism for mechanism in mechanisms if mechanism in HASHES])
+            self.add_scram(user, password, [mechanism for mechanism in mechanisms if mechanism in SCRAM_HASHES])
 
     def scram_users(self) -> list[str]:
         """Return all users with a SCRAM credential."""

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafwire.broker.security.cluster_security import ClusterSecurity
-from kafwire.broker.security.credentials import MECHANISMS, Credentials
+from kafwire.broker.security.credentials import Credentials
 from kafwire.broker.security.principals import read_rules
 from kafwire.broker.security.security import Security, as_listeners
 from kafwire.broker.socket_server import Listener
+from kafwire.config.sasl_mechanisms import WITH_PASSWORD
 from kafwire.secret import Secret
 
 if TYPE_CHECKING:
@@ -120,9 +121,9 @@ class EmbeddedSecurity:
 
 def _check(listener: Security) -> None:
     """Raise `ValueError` for features that this broker lacks."""
-    others = [mechanism for mechanism in listener.mechanisms if mechanism not in MECHANISMS]
+    others = [mechanism for mechanism in listener.mechanisms if mechanism not in WITH_PASSWORD]
     if others:
-        raise ValueError(f"EmbeddedKafka has no {others[0]}: use {', '.join(MECHANISMS)}, or KafkaCluster")
+        raise ValueError(f"EmbeddedKafka has no {others[0]}: use {', '.join(WITH_PASSWORD)}, or KafkaCluster")
     if listener.delegation_tokens:
         raise ValueError("EmbeddedKafka has no delegation tokens: use KafkaCluster")
     unknown = [name for name in listener.properties if name not in _PROPERTIES]

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from kafwire.broker.ports import HOST
 from kafwire.broker.security.security import Security
+from kafwire.config.sasl_mechanisms import GSSAPI, LOGIN_MODULES, OAUTHBEARER, PLAIN, SCRAM_HASHES
 from kafwire.secret import Secret
 
 __all__ = ["BrokerFiles", "jaas_entry", "jvm_options", "listener_properties", "secret_properties"]
 
-_MODULES = "org.apache.kafka.common.security"
-_OAUTH = f"{_MODULES}.oauthbearer"
+_OAUTH = OAUTHBEARER.login_module.rpartition(".")[0]
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 # The certificate's subject is CN=client,OU=...,O=...: its user is client, which keeps ACLs readable.
 _PRINCIPAL_RULES = "RULE:^CN=([^,]+).*$/$1/,DEFAULT"
@@ -53,7 +53,7 @@ def secret_properties(listeners: Iterable[Security], token_key: str) -> dict[str
     for each in listeners:
         if "PLAIN" in each.mechanisms:
             users = {f"user_{user}": Secret(password).reveal() for user, password in each.users.items()}
-            own[f"{_prefix(each)}plain.sasl.jaas.config"] = jaas_entry(f"{_MODULES}.plain.PlainLoginModule", users)
+            own[f"{_prefix(each)}plain.sasl.jaas.config"] = jaas_entry(PLAIN.login_module, users)
         if each.delegation_tokens:
             own["delegation.token.secret.key"] = token_key
     return own
@@ -100,30 +100,29 @@ def _of_listener(listener: Security, files: BrokerFiles) -> dict[str, str]:
             own["connections.max.reauth.ms"] = str(listener.connections_max_reauth_ms)
     for mechanism in listener.mechanisms:
         prefix = f"{mechanism.lower()}."
-        match mechanism:
-            case "SCRAM-SHA-256" | "SCRAM-SHA-512":
-                # `tokenauth` is for clients; a broker accepts delegation tokens for SCRAM by itself.
-                own[f"{prefix}sasl.jaas.config"] = jaas_entry(f"{_MODULES}.scram.ScramLoginModule", {})
-            case "OAUTHBEARER":
-                own[f"{prefix}sasl.jaas.config"] = jaas_entry(f"{_OAUTH}.OAuthBearerLoginModule", {})
-                own[f"{prefix}sasl.server.callback.handler.class"] = f"{_OAUTH}.OAuthBearerValidatorCallbackHandler"
-                own["sasl.oauthbearer.jwks.endpoint.url"] = files.jwks.as_uri()
-                if listener.oauth_audience is not None:
-                    own["sasl.oauthbearer.expected.audience"] = listener.oauth_audience
-                if listener.oauth_issuer is not None:
-                    own["sasl.oauthbearer.expected.issuer"] = listener.oauth_issuer
-            case "GSSAPI":
-                assert listener.principal is not None
-                login = {
-                    "useKeyTab": "true",
-                    "storeKey": "true",
-                    "keyTab": str(listener.keytab),
-                    "principal": listener.principal,
-                    # The broker only accepts connections: it needs no ticket, and starts without the KDC.
-                    "isInitiator": "false",
-                }
-                own[f"{prefix}sasl.jaas.config"] = jaas_entry("com.sun.security.auth.module.Krb5LoginModule", login)
-                own["sasl.kerberos.service.name"] = listener.principal.partition("/")[0]
+        if mechanism in SCRAM_HASHES:
+            # `tokenauth` is for clients; a broker accepts delegation tokens for SCRAM by itself.
+            own[f"{prefix}sasl.jaas.config"] = jaas_entry(LOGIN_MODULES[mechanism], {})
+        elif mechanism == OAUTHBEARER.name:
+            own[f"{prefix}sasl.jaas.config"] = jaas_entry(OAUTHBEARER.login_module, {})
+            own[f"{prefix}sasl.server.callback.handler.class"] = f"{_OAUTH}.OAuthBearerValidatorCallbackHandler"
+            own["sasl.oauthbearer.jwks.endpoint.url"] = files.jwks.as_uri()
+            if listener.oauth_audience is not None:
+                own["sasl.oauthbearer.expected.audience"] = listener.oauth_audience
+            if listener.oauth_issuer is not None:
+                own["sasl.oauthbearer.expected.issuer"] = listener.oauth_issuer
+        elif mechanism == GSSAPI.name:
+            assert listener.principal is not None
+            login = {
+                "useKeyTab": "true",
+                "storeKey": "true",
+                "keyTab": str(listener.keytab),
+                "principal": listener.principal,
+                # The broker only accepts connections: it needs no ticket, and starts without the KDC.
+                "isInitiator": "false",
+            }
+            own[f"{prefix}sasl.jaas.config"] = jaas_entry(GSSAPI.login_module, login)
+            own["sasl.kerberos.service.name"] = listener.principal.partition("/")[0]
     return own | {key: _text(value) for key, value in listener.properties.items()}
 
 

@@ -17,7 +17,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from kafwire.broker.security.credentials import HASHES, MIN_ITERATIONS, ScramCredential
+from kafwire.broker.security.credentials import MIN_ITERATIONS, ScramCredential
+from kafwire.config.sasl_mechanisms import SCRAM_HASHES
 from kafwire.secret import Secret
 
 _NONCE_BITS = 130
@@ -90,7 +91,7 @@ class ScramServer:
     """
 
     def __init__(self, mechanism: str, find: Callable[[str], ScramCredential | None], chance: random.Random) -> None:
-        self._algorithm = HASHES[mechanism]
+        self._algorithm = SCRAM_HASHES[mechanism]
         self._find = find
         self._random = chance
         self._name = ""

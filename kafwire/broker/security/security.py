@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from kafwire.config.sasl_mechanisms import IN_KAFKA, WITH_PASSWORD
 from kafwire.secret import Secret
 
-__all__ = ["MECHANISMS", "Security", "as_listeners", "users_of"]
+__all__ = ["Security", "as_listeners", "users_of"]
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
-_DEFAULT_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _TAKEN = ("PLAINTEXT", "CONTROLLER", "INNER", "PROXIED")  # listeners that the nodes of every test cluster have
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -82,9 +81,9 @@ class Security:
         if protocol == "SSL" and mechanisms:
             raise ValueError("mechanisms are SASL's: protocol SSL has none")
         if protocol != "SSL" and not mechanisms:
-            mechanisms = _DEFAULT_MECHANISMS
-        if unknown := [mechanism for mechanism in mechanisms if mechanism not in MECHANISMS]:
-            raise ValueError(f"mechanisms are {', '.join(MECHANISMS)}, not {unknown[0]!r}")
+            mechanisms = WITH_PASSWORD
+        if unknown := [mechanism for mechanism in mechanisms if mechanism not in IN_KAFKA]:
+            raise ValueError(f"mechanisms are {', '.join(IN_KAFKA)}, not {unknown[0]!r}")
         if self.client_auth not in {"none", "required"}:
             raise ValueError(f"client_auth is 'none' or 'required', not {self.client_auth!r}")
         if self.client_auth == "required" and protocol == "SASL_PLAINTEXT":

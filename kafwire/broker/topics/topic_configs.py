@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from kafwire.broker.topics.config_def import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, ConfigDef, by_name
+from kafwire.config.compression_levels import GZIP_DEFAULT, LEVELS
 
 TOPIC_CONFIGS = by_name(
     ConfigDef(
@@ -21,9 +22,18 @@ TOPIC_CONFIGS = by_name(
         choices=("compact", "delete"),
     ),
     ConfigDef(
-        "compression.gzip.level", INT, "-1", "the level of gzip", "compression.gzip.level", least=1, most=9, special=-1
+        "compression.gzip.level",
+        INT,
+        "-1",
+        "the level of gzip",
+        "compression.gzip.level",
+        least=LEVELS["gzip"][0],
+        most=LEVELS["gzip"][1],
+        special=GZIP_DEFAULT,
     ),
-    ConfigDef("compression.lz4.level", INT, "9", "the level of lz4", "compression.lz4.level", least=1, most=17),
+    ConfigDef(
+        "compression.lz4.level", INT, "9", "the level of lz4", "compression.lz4.level", least=1, most=LEVELS["lz4"][1]
+    ),
     ConfigDef(
         "compression.type",
         STRING,
@@ -33,7 +43,13 @@ TOPIC_CONFIGS = by_name(
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     ConfigDef(
-        "compression.zstd.level", INT, "3", "the level of zstd", "compression.zstd.level", least=-131072, most=22
+        "compression.zstd.level",
+        INT,
+        "3",
+        "the level of zstd",
+        "compression.zstd.level",
+        least=LEVELS["zstd"][0],
+        most=LEVELS["zstd"][1],
     ),
     ConfigDef(
         "delete.retention.ms",

@@ -12,6 +12,7 @@ from enum import Enum
 
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.protocol.versions import TRANSACTION_V2
 
 Place = tuple[str, int]  # a topic's name and a partition's number
 
@@ -125,7 +126,7 @@ class Coordinator:
 
     def end(self, who: Identity, *, commit: bool, version: int, new_id: Callable[[], int]) -> tuple[int, Identity]:
         """Handle EndTxn: returns an error code, and with version 2 the next identity."""
-        second = version >= 2
+        second = version >= TRANSACTION_V2
         if second and self.preparing:
             return ErrorCode.CONCURRENT_TRANSACTIONS, NOBODY
         # EndTxn has raised the epoch. A repetition with the old epoch is accepted until a new transaction begins.

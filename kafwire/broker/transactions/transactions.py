@@ -18,6 +18,7 @@ from kafwire.broker.topics.placement import has_enough_replicas
 from kafwire.broker.transactions.transaction_coordinator import NOBODY, Coordinator, Place, State
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.protocol import ProduceRequest
 
 if TYPE_CHECKING:
     from kafwire.broker.log.batch_header import BatchHeader
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from kafwire.broker.request import Request
     from kafwire.broker.state import ClusterState
 
-BY_LEADER = 12  # the version of Produce from which leaders add partitions to transactions themselves
-VERIFIED = 11  # the version from which a partition outside the transaction is TRANSACTION_ABORTABLE
 _BLOCK = 1000  # producer ids
 _SURVIVES = ("producer_id", "epoch", "last_epoch", "previous_id", "next_id")
 RETRY_MS = 20.0  # time until the retry of a marker that was not written or is not replicated
@@ -278,7 +277,7 @@ class Transactions:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         # A transaction may not begin with a sequence number above a refused one; in version 2 a new epoch begins with
         # 0.
-        from_zero = request.version >= BY_LEADER and known != header.producer_epoch
+        from_zero = request.version >= ProduceRequest.ADDS_PARTITIONS and known != header.producer_epoch
         partition.producers.verify(header, from_zero=from_zero)
         return self._ask_coordinator(request.version, transactional_id, who, (partition.topic.name, partition.index))
 
@@ -286,13 +285,13 @@ class Transactions:
         """Return the leader's error code for a coordinator's: older clients do not retry after some of its errors."""
         if self.unavailable(transactional_id):
             return ErrorCode.NOT_ENOUGH_REPLICAS
-        if version >= BY_LEADER:
+        if version >= ProduceRequest.ADDS_PARTITIONS:
             code = self.add(transactional_id, who, {place})
         else:
             code = self.verify(transactional_id, who, place)
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 return ErrorCode.NOT_ENOUGH_REPLICAS
-            if code == ErrorCode.TRANSACTION_ABORTABLE and version < VERIFIED:
+            if code == ErrorCode.TRANSACTION_ABORTABLE and version < ProduceRequest.ABORTABLE:
                 return ErrorCode.INVALID_TXN_STATE
         return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code
 

@@ -17,6 +17,7 @@ from kafwire.memory._buffer cimport (
 from kafwire.protocol._layout cimport MOST_TAG
 
 from kafwire.errors import ProtocolError
+from kafwire.protocol.api.fetch import FetchRequest
 
 cdef extern from "kafwire/records/native/batch.h" nogil:
     ctypedef struct Batches "kw_batches":
@@ -39,7 +40,7 @@ cdef extern from "Python.h":
 cdef class PartitionAnswer:
     """One partition of a Fetch response. The records stay in the frame: [position, position + size)."""
 
-    cdef readonly object topic  # name up to version 12, the id's 16 bytes from 13
+    cdef readonly object topic  # the id's 16 bytes from `BY_TOPIC_ID` on, the name before
     cdef readonly int32_t partition
     cdef readonly int16_t error_code
     cdef readonly int64_t high_watermark
@@ -86,6 +87,20 @@ cdef enum:
     TAG_DIVERGING_EPOCH = 0
     TAG_CURRENT_LEADER = 1
     TAG_NODE_ENDPOINTS = 0
+
+
+# The thresholds of `protocol/api/fetch.py`, as numbers of C.
+cdef int16_t API_KEY = FetchRequest.api_key
+cdef int FIRST_VERSION = FetchRequest.min_version
+cdef int LAST_VERSION = FetchRequest.max_version
+cdef int FLEXIBLE = FetchRequest.flexible_from
+cdef int LOG_START = FetchRequest.LOG_START
+cdef int SESSIONS = FetchRequest.SESSIONS
+cdef int LEADER_EPOCH = FetchRequest.LEADER_EPOCH
+cdef int FROM_FOLLOWERS = FetchRequest.FROM_FOLLOWERS
+cdef int BY_TOPIC_ID = FetchRequest.BY_TOPIC_ID
+cdef int REPLICA_STATE = FetchRequest.REPLICA_STATE
+cdef int NAMES_LEADERS = FetchRequest.NAMES_LEADERS
 
 
 cdef inline int64_t _length(Reader *r, bint flexible, bint nullable) noexcept nogil:
@@ -176,7 +191,7 @@ cdef int _answer_tags(Reader *r, FetchAnswer out, int version, int64_t *taken) e
     while count and not r.failed:
         count -= 1
         last = _next_tag(r, last, &field)
-        if last != TAG_NODE_ENDPOINTS or version < 16:
+        if last != TAG_NODE_ENDPOINTS or version < NAMES_LEADERS:
             continue
         n = _count(&field, True, 11, False)
         taken[0] += ENDPOINT_BYTES * max(n, 0)
@@ -194,12 +209,12 @@ cdef int _answer_tags(Reader *r, FetchAnswer out, int version, int64_t *taken) e
 
 
 def parse_answer(Buffer frame, int version):
-    """Read a FetchResponse frame (from its correlation id on) of version 4 to 18; raises `ProtocolError`."""
+    """Read a FetchResponse frame (from its correlation id on) of a valid version; raises `ProtocolError`."""
     cdef Reader reader
     cdef Reader *r = &reader
-    cdef bint flexible = version >= 12
+    cdef bint flexible = version >= FLEXIBLE
     cdef int64_t topics, partitions, n, size, taken = 0
-    cdef int fixed = 30 if version >= 5 else 22
+    cdef int fixed = 30 if version >= LOG_START else 22
     cdef const uint8_t *at
     cdef PartitionAnswer answer
     cdef list found = []
@@ -216,13 +231,13 @@ def parse_answer(Buffer frame, int version):
     if flexible:
         _pass_tags(r)
     out.throttle_time_ms = read_i32(r)
-    if version >= 7:
+    if version >= SESSIONS:
         out.error_code = read_i16(r)
         out.session_id = read_i32(r)
     topics = _count(r, flexible, 3, False)
     while topics > 0 and not r.failed and taken <= MOST_BYTES:
         topics -= 1
-        if version >= 13:
+        if version >= BY_TOPIC_ID:
             at = read_bytes(r, 16)
             topic = at[:16] if at is not NULL else b""
         else:
@@ -243,7 +258,7 @@ def parse_answer(Buffer frame, int version):
             answer.error_code = kw_be16(at + 4)
             answer.high_watermark = kw_be64(at + 6)
             answer.last_stable_offset = kw_be64(at + 14)
-            answer.log_start_offset = kw_be64(at + 22) if version >= 5 else -1
+            answer.log_start_offset = kw_be64(at + 22) if version >= LOG_START else -1
             n = _count(r, flexible, 16, True)
             if n > 0:
                 answer._aborted = []
@@ -253,7 +268,7 @@ def parse_answer(Buffer frame, int version):
                 answer._aborted.append((read_i64(r), read_i64(r)))
                 if flexible:
                     _pass_tags(r)
-            answer.preferred_read_replica = read_i32(r) if version >= 11 else -1
+            answer.preferred_read_replica = read_i32(r) if version >= FROM_FOLLOWERS else -1
             size = _length(r, flexible, True)
             if size > 0:
                 at = read_bytes(r, size)
@@ -377,8 +392,8 @@ cdef int _put_text(Writer *w, str text, bint flexible, str what) except -1:
 
 
 cdef int _put_topic(Writer *w, object name, object topic_id, int version) except -1:
-    if version < 13:
-        return _put_text(w, name, version >= 12, "a topic's name")
+    if version < BY_TOPIC_ID:
+        return _put_text(w, name, version >= FLEXIBLE, "a topic's name")
     if not isinstance(topic_id, bytes) or PyBytes_GET_SIZE(topic_id) != 16:
         raise ValueError(f"the id of topic {name!r} is {topic_id!r}: 16 bytes are needed")
     _reserve(w, 16)
@@ -416,19 +431,19 @@ cdef list _topics_first(object entries, int size, int by, Py_ssize_t *topics):
 cdef int _put_request(Writer *w, int version, int32_t max_wait_ms, int32_t min_bytes, int32_t max_bytes,
                       int8_t isolation_level, int32_t session_id, int32_t session_epoch, object add, object forget,
                       str rack_id) except -1:
-    cdef bint flexible = version >= 12
-    cdef int by = 1 if version >= 13 else 0
+    cdef bint flexible = version >= FLEXIBLE
+    cdef int by = 1 if version >= BY_TOPIC_ID else 0
     cdef Py_ssize_t topics, at, end
     cdef list entries
     cdef tuple entry
     _reserve(w, 40)
-    if version < 15:
+    if version < REPLICA_STATE:
         _put32(w, -1)  # replica id: a consumer
     _put32(w, max_wait_ms)
     _put32(w, min_bytes)
     _put32(w, max_bytes)
     _put8(w, isolation_level)
-    if version >= 7:
+    if version >= SESSIONS:
         _put32(w, session_id)
         _put32(w, session_epoch)
     entries = _topics_first(add, 7, by, &topics)
@@ -444,12 +459,12 @@ cdef int _put_request(Writer *w, int version, int32_t max_wait_ms, int32_t min_b
             entry = <tuple> entries[at]
             at += 1
             _put32(w, entry[2])
-            if version >= 9:
+            if version >= LEADER_EPOCH:
                 _put32(w, entry[5])
             _put64(w, entry[3])
             if flexible:
                 _put32(w, entry[6])
-            if version >= 5:
+            if version >= LOG_START:
                 _put64(w, -1)  # log start offset: a consumer has no log
             _put32(w, entry[4])
             if flexible:
@@ -457,7 +472,7 @@ cdef int _put_request(Writer *w, int version, int32_t max_wait_ms, int32_t min_b
         if flexible:
             _put8(w, 0)
         _reserve(w, 16)
-    if version >= 7:
+    if version >= SESSIONS:
         entries = _topics_first(forget, 3, by, &topics)
         _reserve(w, 16)
         _put_length(w, topics, flexible)
@@ -477,7 +492,7 @@ cdef int _put_request(Writer *w, int version, int32_t max_wait_ms, int32_t min_b
         raise ProtocolError(
             f"version {version} has no fetch sessions: nothing can be forgotten", api="FetchRequest", version=version
         )
-    if version >= 11:
+    if version >= FROM_FOLLOWERS:
         _put_text(w, rack_id, flexible, "a rack")
     if flexible:
         _reserve(w, 1)
@@ -488,31 +503,33 @@ cdef int _put_request(Writer *w, int version, int32_t max_wait_ms, int32_t min_b
 def encode_fetch(int version, int32_t correlation_id, str client_id, *, int32_t max_wait_ms, int32_t min_bytes,
                  int32_t max_bytes, int8_t isolation_level=0, int32_t session_id=0, int32_t session_epoch=-1, add=(),
                  forget=(), str rack_id not None=""):
-    """Encode a FetchRequest of version 4 to 18: header and body, without the size prefix.
+    """Encode a FetchRequest of a valid version: header and body, without the size prefix.
 
     `add` has (topic name, topic id as 16 bytes, partition, offset, max bytes, leader epoch, last fetched epoch) for
     each partition, `forget` (topic name, topic id, partition). Their order is kept; consecutive entries of one topic
-    (by id from version 13, by name before) share a topic entry. Fields that a version lacks are left out: leader
-    epochs below 9, last fetched epochs below 12, the rack below 11, the session below 7. Raises `ProtocolError` for
-    forgotten partitions below 7, and text above Kafka's 32,767 bytes.
+    (by id from `BY_TOPIC_ID` on, by name before) share a topic entry. Fields that a version lacks are left out: leader
+    epochs, last fetched epochs, the rack, the session. Raises `ProtocolError` for forgotten partitions without fetch
+    sessions, and text above Kafka's 32,767 bytes.
     """
     cdef Writer w
-    if not 4 <= version <= 18:
-        raise ProtocolError(f"FetchRequest has the versions 4 to 18, not {version}", api="FetchRequest")
+    if not FIRST_VERSION <= version <= LAST_VERSION:
+        raise ProtocolError(
+            f"FetchRequest has the versions {FIRST_VERSION} to {LAST_VERSION}, not {version}", api="FetchRequest"
+        )
     w.at = 0
     w.capacity = 512
     w.data = <uint8_t *> malloc(w.capacity)
     if w.data is NULL:
         raise MemoryError
     try:
-        _put16(&w, 1)
+        _put16(&w, API_KEY)
         _put16(&w, <int16_t> version)
         _put32(&w, correlation_id)
         if client_id is None:
             _put16(&w, -1)
         else:
             _put_text(&w, client_id, False, "a client id")
-        if version >= 12:
+        if version >= FLEXIBLE:
             _reserve(&w, 1)
             _put8(&w, 0)
         _put_request(&w, version, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, add,

@@ -13,6 +13,8 @@ from kafwire.memory._buffer cimport Buffer, kw_buf, kw_buf_ref, kw_buf_unref, kw
 from kafwire.records._arrow cimport Layout
 from kafwire.runtime._interfaces cimport Notifier, ResponseFilter
 
+from kafwire.protocol.api.fetch import FetchRequest
+
 
 cdef extern from "kafwire/consumer/fetch/native/fast_path.h" nogil:
     ctypedef struct kw_fast_path:
@@ -32,7 +34,7 @@ cdef extern from "kafwire/consumer/fetch/native/fast_path.h" nogil:
         kw_fast_path *fast_path, const uint8_t *topic_id, int32_t partition, int32_t number, kw_taken *out
     )
     void kw_fast_path_clear(kw_fast_path *fast_path)
-    void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int version, int32_t session)
+    void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int32_t session)
     int kw_fast_path_take(void *fast_path, uint64_t token, kw_buf *frame)
     kw_taken *kw_fast_path_taken(kw_fast_path *fast_path, uint64_t token, int32_t *count)
 
@@ -252,6 +254,11 @@ cdef class FetchBuffer:
         kw_queue_close(self.queue)
 
 
+# The versions of Fetch whose responses `native/fast_path.c` reads.
+cdef int BY_TOPIC_ID = FetchRequest.BY_TOPIC_ID
+cdef int LAST_VERSION = FetchRequest.max_version
+
+
 # The I/O thread uses the queue and the fast path: the garbage collector must clear neither before `detach`.
 @cython.final
 @cython.no_gc_clear
@@ -309,9 +316,10 @@ cdef class FetchFastPath(ResponseFilter):
     def arm(self, uint64_t token, int version, int32_t session=0):
         """Allow the fast path to queue records of the response to the request `token`, which is sent now.
 
-        `session` is its fetch session; 0: a full request, whose response may name any session.
+        `session` is its fetch session; 0: a full request, whose response may name any session. In a version that names
+        topics by their names, the fast path queues nothing.
         """
-        kw_fast_path_arm(self.fast_path, token, version, session)
+        kw_fast_path_arm(self.fast_path, token if BY_TOPIC_ID <= version <= LAST_VERSION else 0, session)
 
     def taken(self, uint64_t token):
         """Return the records queued from the response to `token`, and disarm the fast path for that request.

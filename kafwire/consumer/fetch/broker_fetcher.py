@@ -34,7 +34,6 @@ from kafwire.errors import (
 )
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol.api.fetch import FetchRequest
-from kafwire.protocol.versions import FETCH_BY_TOPIC_ID
 from kafwire.records.batches import OVERHEAD
 from kafwire.runtime.log import log
 
@@ -274,14 +273,14 @@ class BrokerFetcher:
 
     def _send(self, need: int) -> None:
         fetcher, config = self._fetcher, self._fetcher.config
-        at_most = FETCH_BY_TOPIC_ID - 1 if self._nameless else None
+        at_most = FetchRequest.BY_TOPIC_ID - 1 if self._nameless else None
         try:
             self._version = self.connection.version_of(FetchRequest, at_most=at_most)
         except ProtocolError as error:
             for cursor in list(self.session):
                 fetcher.halt(cursor, error)
             return
-        by_id = self._version >= FETCH_BY_TOPIC_ID
+        by_id = self._version >= FetchRequest.BY_TOPIC_ID
         if by_id != self._by_id:
             self._by_id = by_id
             self.session.renew()

@@ -26,6 +26,7 @@ from kafwire.consumer.group.member import Partition, new_member_id
 from kafwire.consumer.group.membership import COORDINATOR_MOVED, MemberOptions, Membership, State
 from kafwire.consumer.group.membership_driver import MembershipDriver
 from kafwire.consumer.group.membership_metrics import MembershipMetrics, protocol_of
+from kafwire.consumer.group.poll_interval import PollInterval
 from kafwire.consumer.group.rebalance_handlers import Handlers, RebalanceHandlers
 from kafwire.consumer.group.revocation import Revocation
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE
@@ -45,7 +46,6 @@ from kafwire.runtime.log import log
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 LEAVE_MS = 5_000  # how long a leaving member waits for the coordinator
-CALL_LOOK_MS = 250  # interval of the checks of a call that keeps a member out of its group
 MISSING_MS = 2_000  # interval of look-ups of topics that do not exist
 _MENDABLE = (AuthenticationError, AuthorizationError, PollIntervalError)  # the next call joins again
 WINDOW = 0.9  # part of rebalance_timeout_ms that is used if revocation_timeout_ms is not set
@@ -88,13 +88,9 @@ class GroupMembership:
         self._owned: dict[TopicPartition, PartitionOwnership] = {}  # ownership of each assigned partition
         self._awaited = AwaitedPartitions(self._cluster, self.group_id, self._read)
         self._match_ms: float = config.metadata_max_age_ms  # time to the next listing of topics for a pattern
-        self._reading: set[int] = set()  # readers of the user that wait for records or decode them
         self.assigned_since_ms: float | None = None  # when the first assignment came; any thread may read it
         self.first_assigned = asyncio.Event()
-        self._took_ms = self._engine.now_ms()
-        self._patience: asyncio.TimerHandle | None = None
-        self._oldest_call: Callable[[], tuple[float, str] | None] | None = None
-        self._stays_out = False  # until a stream's call returns
+        self.poll_interval = PollInterval(self._engine, fetcher.tasks, self, config.max_poll_interval_ms)
 
     # --- calls of the consumer
 
@@ -119,7 +115,8 @@ class GroupMembership:
     async def unsubscribe(self) -> None:
         """Give up all partitions and leave the group; a later `subscribe` joins again."""
         async with self._changing:
-            self.subscribed, self._pattern, self._stays_out = (), None, False
+            self.subscribed, self._pattern = (), None
+            self.poll_interval.end()
             await self._leave(LEAVE_MS)
             self._cluster.keep_fresh(())
             self._assignment.know((), self._cluster.metadata.lacked_ms.get)
@@ -129,8 +126,7 @@ class GroupMembership:
     async def close(self, timeout_ms: float) -> None:
         """Leave the group for good. The caller has committed processed offsets before."""
         self._is_closed = True
-        if self._patience is not None:
-            self._patience.cancel()
+        self.poll_interval.stop()
         try:
             await self._leave(min(timeout_ms, LEAVE_MS))
         finally:
@@ -158,14 +154,13 @@ class GroupMembership:
     def _join(self) -> None:
         assert self._driver is not None
         self._group.member = self
-        self._error, self._stays_out = None, False
-        self._took_ms = self._engine.now_ms()
+        self._error = None
         self._follow_topics()
         server_pattern = None
         if self._pattern is not None and isinstance(self._driver.membership, ConsumerMembership):
             server_pattern = self._pattern.text
         self._driver.subscribe(() if server_pattern is not None else self.subscribed, server_pattern)
-        self._watch_patience()
+        self.poll_interval.begin()
 
     async def _leave(self, timeout_ms: float) -> None:
         """Deliver no more records, commit processed offsets, and leave, without waiting for records in hand."""
@@ -376,7 +371,7 @@ class GroupMembership:
         and no rebalance.
         """
         if not self._assignment.partitions:
-            self._took_ms = self._engine.now_ms()
+            self.poll_interval.restart()
         new = {
             where: PartitionOwnership() for each in partitions if (where := TopicPartition(*each)) not in self._owned
         }
@@ -494,101 +489,40 @@ class GroupMembership:
                 await self._need_driver()
                 self._join()
 
-    # --- max_poll_interval_ms
+    # --- max_poll_interval_ms (see `PollInterval`)
 
     def reads(self, who: object, *, begun: bool) -> None:
         """Note the begin or the end of a user's read by one reader. Any thread."""
         if begun:
             self.transactions.read_on()
-            self._reading.add(id(who))
-        else:
-            self._reading.discard(id(who))
-        self._took_ms = self._engine.now_ms()
+        self.poll_interval.reads(who, begun=begun)
 
-    def watch_calls(self, oldest: Callable[[], tuple[float, str] | None]) -> None:
-        """Make `max_poll_interval_ms` measure the calls of a stream, and not the time between reads.
-
-        `oldest` returns the age in milliseconds and the name of the longest running call, from any thread; None: no
-        call runs. A member leaves if one call runs for too long, and joins again when the call has returned.
-        """
-        self._oldest_call = oldest
-
-    def _look_at_calls(self, oldest: tuple[float, str] | None, limit_ms: int) -> float:
-        """Leave, or join again, if it is due. Return the milliseconds until the next look."""
-        age_ms, name = oldest or (0.0, "")
-        if self._stays_out and age_ms < limit_ms:
-            self._fetcher.tasks.begin(self._come_back())
-        elif self._is_joined and age_ms >= limit_ms:
-            self._fetcher.tasks.begin(self._stay_out(name, limit_ms))
-        elif not self._stays_out:
-            # With many short calls, a look sees only the current one: look several times within the limit.
-            return max(CALL_LOOK_MS, min(limit_ms - age_ms, limit_ms / 4))
-        return CALL_LOOK_MS
-
-    async def _stay_out(self, name: str, limit_ms: int) -> None:
+    async def drop_out(self, why: str, is_due: Callable[[], bool]) -> bool:
+        """Leave the group and lose the partitions if joined and `is_due`; return True after leaving."""
         async with self._changing:
-            if self._is_closed or not self._is_joined:
-                return
-            self._stays_out = True
-            log.warning(
-                "this member leaves group %r, as %s has run for longer than max_poll_interval_ms (%d); it joins again "
-                "when that call returns. The records in hand are not committed: another member processes them",
-                self.group_id,
-                name,
-                limit_ms,
-            )
+            if self._is_closed or not self.is_joined or not is_due():
+                return False
+            log.warning("%s", why)
             owned = self._assignment.partitions
             await self._leave(LEAVE_MS)
             self.handlers.lost(owned)
+            return True
 
-    async def _come_back(self) -> None:
+    async def come_back(self, is_due: Callable[[], bool]) -> None:
+        """Join again if `is_due`."""
         async with self._changing:
-            if self._stays_out and not self._is_closed:
+            if is_due() and not self._is_closed:
                 log.info("the call has returned: this member joins group %r again", self.group_id)
                 await self._need_driver()
                 self._join()
 
-    def _watch_patience(self) -> None:
-        limit_ms = self._config.max_poll_interval_ms
-        if limit_ms is None or self._patience is not None:
-            return
-
-        def look() -> None:
-            self._patience = None
-            if self._oldest_call is not None:
-                wait_ms = self._look_at_calls(self._oldest_call(), limit_ms)
-                self._patience = asyncio.get_running_loop().call_later(wait_ms / 1000, look)
-                return
-            if self._reading or not self._assignment.partitions:  # without partitions no read can take records
-                self._took_ms = self._engine.now_ms()
-            idle_ms = self._engine.now_ms() - self._took_ms
-            if idle_ms < limit_ms:
-                self._patience = asyncio.get_running_loop().call_later((limit_ms - idle_ms) / 1000, look)
-            elif self._is_joined:
-                self._fetcher.tasks.begin(self._run_out(limit_ms))
-
-        first_ms = limit_ms if self._oldest_call is None else self._look_at_calls(None, limit_ms)
-        self._patience = asyncio.get_running_loop().call_later(first_ms / 1000, look)
-
-    async def _run_out(self, limit_ms: int) -> None:
-        text = (
-            f"this member has left group {self.group_id!r}, as nothing was taken from the consumer for "
-            f"max_poll_interval_ms ({limit_ms}); the next call joins again. Records in hand are not committed"
-        )
-        async with self._changing:
-            if self._is_closed or not self._is_joined:
-                return
-            if self._engine.now_ms() - self._took_ms < limit_ms:  # the user has subscribed again meanwhile
-                self._watch_patience()
-                return
-            log.warning("%s", text)
-            owned = self._assignment.partitions
-            await self._leave(LEAVE_MS)
-            self.handlers.lost(owned)
-            self.fail(PollIntervalError(text))
+    @property
+    def has_partitions(self) -> bool:
+        """True if partitions are assigned."""
+        return bool(self._assignment.partitions)
 
     @property
-    def _is_joined(self) -> bool:
+    def is_joined(self) -> bool:
         """True if the consumer is a member, or joins."""
         return self._driver is not None and self._driver.membership.state in (State.JOINING, State.STABLE)
 

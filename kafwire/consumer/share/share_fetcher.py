@@ -24,7 +24,7 @@ from kafwire.consumer.share.acquired import RENEW, AckBatch, AcquiredRange, Outg
 from kafwire.consumer.share.fetch_turns import TURN_MS, FetchTurns
 from kafwire.consumer.share.lock_renewal import LockRenewal, renewals
 from kafwire.consumer.share.refusals import Refusals
-from kafwire.consumer.share.share_messages import RENEWAL_VERSION, acknowledge_request, codes_of, fetch_request
+from kafwire.consumer.share.share_messages import acknowledge_request, codes_of, fetch_request
 from kafwire.consumer.share.share_session import ShareSession
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
@@ -402,7 +402,7 @@ class ShareFetcher:
             return
         connection = self._cluster.connection(node.number, _ROLE)
         await connection.open()
-        if connection.version_of(protocol.ShareAcknowledgeRequest) < RENEWAL_VERSION:
+        if connection.version_of(protocol.ShareAcknowledgeRequest) < protocol.ShareAcknowledgeRequest.RENEWALS:
             self._renewal_refused()
             return
         topics = node.session.acknowledge(batches)

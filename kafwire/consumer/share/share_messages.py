@@ -10,7 +10,6 @@ from kafwire.consumer.share.acquired import Place
 from kafwire.consumer.share.share_session import ShareTopics
 
 ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
-RENEWAL_VERSION = 2  # of ShareAcknowledge, which has the renewal of locks (KIP-1222)
 
 
 def fetch_request(

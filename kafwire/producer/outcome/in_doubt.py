@@ -33,7 +33,6 @@ from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer._queues import PartitionQueue
 from kafwire.producer.outcome.log_search import FoundBatch, LogSearch, Numbers
 from kafwire.producer.outcome.sequencer import Fate, conclude
-from kafwire.protocol.versions import FETCH_BY_TOPIC_ID
 from kafwire.records.batches import MAX_TIMESTAMP_AT
 
 READ_BYTES = 1 << 20
@@ -244,7 +243,7 @@ class Doubts:
             partition_max_bytes=READ_BYTES,
         )
         topic = request.FetchTopic(topic=queue.topic, topic_id=topic_id, partitions=[asked])
-        at_most = FETCH_BY_TOPIC_ID - 1 if topic_id == NO_TOPIC_ID else None
+        at_most = request.BY_TOPIC_ID - 1 if topic_id == NO_TOPIC_ID else None
         response = await connection.call(
             request(max_wait_ms=0, min_bytes=0, max_bytes=READ_BYTES, topics=[topic]),
             version=connection.version_of(request, at_most=at_most),

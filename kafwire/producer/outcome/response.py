@@ -18,7 +18,6 @@ from kafwire.producer.outcome.incomplete_batches import IncompleteBatches, Where
 from kafwire.producer.outcome.retries import Retries
 from kafwire.producer.outcome.sequencer import LOST
 from kafwire.producer.send.direct_send import DirectSends
-from kafwire.producer.send.request import FIRST_VERSION_WITH_TOPIC_IDS
 from kafwire.producer.send.topics import Topics
 from kafwire.runtime.log import log
 
@@ -116,7 +115,7 @@ class Responses:
             self._direct_send.revoke_all(connection)
         endpoints = [(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
         for topic in response.responses:
-            key = topic.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name.encode()
+            key = topic.topic_id.bytes if version >= protocol.ProduceRequest.BY_TOPIC_ID else topic.name.encode()
             name = names.get(key, "")
             for part in topic.partition_responses:
                 outcomes[name, part.index] = part

@@ -24,7 +24,8 @@ from kafwire.producer.buffer._direct_send import DirectSend, ResponseWaiters
 from kafwire.producer.buffer._queues import PartitionQueue
 from kafwire.producer.metrics import ProduceCounters
 from kafwire.producer.outcome.sequencer import Identity
-from kafwire.producer.send.request import FIRST_VERSION_WITH_TOPIC_IDS, single_frame
+from kafwire.producer.send.request import single_frame
+from kafwire.protocol import ProduceRequest
 from kafwire.runtime.interfaces import Notifier, RequestTable
 
 # LULLS: a partition is leased after this many batches in a row found it idle. UNUSED_S: the lease ends if no batch was
@@ -32,8 +33,6 @@ from kafwire.runtime.interfaces import Notifier, RequestTable
 LULLS = 4
 UNUSED_S = 30.0
 WATCH_S = 1.0
-# From this version on, the three numbers of a response are adjacent.
-FIRST_VERSION = 5
 CORRELATION_ID_BYTES = 4
 
 
@@ -93,7 +92,7 @@ class DirectSends:
         sender = self._sender
         requests = connection.direct
         info = sender.cluster.metadata.topics.get(queue.topic)
-        if requests is None or version < FIRST_VERSION or info is None:
+        if requests is None or version < ProduceRequest.LOG_START or info is None:
             return
         if sender.cluster.metadata.leader(queue.topic, queue.partition) != connection.node:
             return
@@ -112,7 +111,7 @@ class DirectSends:
             waiters = ResponseWaiters(sender.notifier)
             connection.set_response_filter(waiters)
             self._waiters[connection] = requests, waiters
-        name = info.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else queue.topic.encode()
+        name = info.topic_id.bytes if version >= ProduceRequest.BY_TOPIC_ID else queue.topic.encode()
         config = sender.config
         head = protocol.encode_request_header(protocol.ProduceRequest, version, 0, config.client_id)
         prefix, suffix, flexible = single_frame(
@@ -232,7 +231,7 @@ class DirectSends:
 def plain_answer(version: int, queue: PartitionQueue, topic_id: uuid.UUID) -> tuple[bytes, int]:
     """Return the bytes of a response without an error, from its correlation id on, and the position of its numbers."""
     part = protocol.ProduceResponse.PartitionProduceResponse(index=queue.partition)
-    named: dict[str, Any] = {"topic_id": topic_id} if version >= FIRST_VERSION_WITH_TOPIC_IDS else {"name": queue.topic}
+    named: dict[str, Any] = {"topic_id": topic_id} if version >= ProduceRequest.BY_TOPIC_ID else {"name": queue.topic}
     topic = protocol.ProduceResponse.TopicProduceResponse(partition_responses=[part], **named)
     body = protocol.ProduceResponse(responses=[topic]).encode(version)
     part.base_offset = part.log_append_time_ms = part.log_start_offset = 0x5555555555555555

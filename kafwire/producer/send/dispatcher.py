@@ -23,7 +23,7 @@ from kafwire.producer.outcome.retries import Retries
 from kafwire.producer.outcome.sequencer import NOT_SENT, BatchOutcome, Identity
 from kafwire.producer.send.leaders import Leaders
 from kafwire.producer.send.recreated_topics import RecreatedTopics
-from kafwire.producer.send.request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request
+from kafwire.producer.send.request import produce_request
 from kafwire.runtime.log import log
 
 if TYPE_CHECKING:
@@ -139,14 +139,14 @@ class Dispatcher:
     def _send(self, connection: BrokerConnection, group: Group) -> None:
         config = self._config
         ids = [self._cluster.metadata.topics[queue.topic].topic_id for queue, _ in group]
-        at_most = FIRST_VERSION_WITH_TOPIC_IDS - 1 if NO_TOPIC_ID in ids else None
+        at_most = protocol.ProduceRequest.BY_TOPIC_ID - 1 if NO_TOPIC_ID in ids else None
         if self._transactions is None:
             version = connection.version_of(protocol.ProduceRequest, at_most=at_most)
         else:
             version = self._transactions.produce_version(connection, at_most)
         correlation_id = connection.next_correlation_id()
         names = {
-            queue.topic: (topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else queue.topic.encode())
+            queue.topic: (topic_id.bytes if version >= protocol.ProduceRequest.BY_TOPIC_ID else queue.topic.encode())
             for (queue, _), topic_id in zip(group, ids, strict=True)
         }
         head = protocol.encode_request_header(protocol.ProduceRequest, version, correlation_id, config.client_id)

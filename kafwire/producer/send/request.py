@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from kafwire.memory._buffer import Buffer
 from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer._queues import PartitionQueue
-
-FIRST_FLEXIBLE_VERSION = 9
-FIRST_VERSION_WITH_TOPIC_IDS = 13
+from kafwire.protocol import ProduceRequest
 
 
 def produce_request(
@@ -26,7 +24,7 @@ def produce_request(
     transactional_id: str | None = None,
 ) -> list[bytes | Buffer]:
     """Encode a ProduceRequest as segments: the small parts are copied, the batches are referenced."""
-    flexible = version >= FIRST_FLEXIBLE_VERSION
+    flexible = version >= ProduceRequest.flexible_from
     by_topic: dict[str, list[tuple[PartitionQueue, ProducerBatch]]] = {}
     for queue, batch in group:
         by_topic.setdefault(queue.topic, []).append((queue, batch))
@@ -56,21 +54,21 @@ def single_frame(
 
     In a flexible version the size is an unsigned varint of size + 1, else an int32.
     """
-    flexible = version >= FIRST_FLEXIBLE_VERSION
+    flexible = version >= ProduceRequest.flexible_from
     text = bytearray(head) + _request_start(version, acks, timeout_ms, 1, None)
     text += _topic_start(version, name, 1) + struct.pack(">i", partition)
     return bytes(text), b"\0\0\0" if flexible else b"", flexible
 
 
 def _request_start(version: int, acks: int, timeout_ms: int, topics: int, transactional_id: str | None) -> bytes:
-    flexible = version >= FIRST_FLEXIBLE_VERSION
+    flexible = version >= ProduceRequest.flexible_from
     start = _nullable(transactional_id, flexible=flexible) + struct.pack(">hi", acks, timeout_ms)
     return start + _array(topics, flexible=flexible)
 
 
 def _topic_start(version: int, name: bytes, partitions: int) -> bytes:
-    flexible = version >= FIRST_FLEXIBLE_VERSION
-    if version < FIRST_VERSION_WITH_TOPIC_IDS:
+    flexible = version >= ProduceRequest.flexible_from
+    if version < ProduceRequest.BY_TOPIC_ID:
         name = (uvarint(len(name) + 1) if flexible else struct.pack(">h", len(name))) + name
     return name + _array(partitions, flexible=flexible)
 

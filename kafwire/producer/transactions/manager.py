@@ -15,7 +15,7 @@ from kafwire import protocol
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.coordinator import Coordinator
+from kafwire.cluster.coordinator import TRANSACTION, Coordinator
 from kafwire.cluster.group_offsets import OffsetToCommit, went_meanwhile
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.cluster.transaction_member import TransactionMember
@@ -40,27 +40,12 @@ from kafwire.integers import natural
 from kafwire.producer.buffer._accumulator import Accumulator
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.producer.transactions import state as logic
-from kafwire.producer.transactions.offset_topics import (
-    BY_NAME,
-    FIRST_VERSION_WITH_TOPIC_IDS,
-    OffsetTopics,
-    RecreatedTopicError,
-)
+from kafwire.producer.transactions.offset_topics import BY_NAME, OffsetTopics, RecreatedTopicError
 from kafwire.producer.transactions.state import Meaning, State
+from kafwire.protocol.versions import TRANSACTION_FEATURE, TRANSACTION_V2
 from kafwire.runtime.log import log
 from kafwire.types import ConsumerGroupMetadata, TransactionHandle
 
-TRANSACTION = 1  # key_type of a transaction coordinator
-# The last request versions of transaction version 1; later versions change a request's effect (KIP-890).
-LAST_ADD_PARTITIONS = 3
-LAST_TXN_OFFSET_COMMIT = 4
-LAST_END_TXN = 4
-LAST_PRODUCE = 11
-FIRST_TXN_OFFSET_COMMIT = 5
-FIRST_END_TXN = 5
-FIRST_PRODUCE = 12
-# The version of InitProducerId with `enable2_pc`, which is unstable.
-TWO_PHASE_INIT_PRODUCER_ID = 6
 _TWO_PHASE_NEEDS = (
     "transaction_two_phase_commit_enable=True needs brokers with unstable.api.versions.enable=true and "
     "transaction.two.phase.commit.enable=true (KIP-939)"
@@ -125,10 +110,11 @@ class Transactions:
         return self._logic.number
 
     def produce_version(self, connection: BrokerConnection, at_most: int | None) -> int:
-        """Return the version of Produce to use on a connection."""
-        if self._logic.version >= 2:
-            return _at_least(connection, protocol.ProduceRequest, FIRST_PRODUCE, at_most)
-        return connection.version_of(protocol.ProduceRequest, at_most=LAST_PRODUCE)
+        """Return the version of Produce to use on a connection, by the version of transactions (KIP-890)."""
+        request = protocol.ProduceRequest
+        if self._logic.version >= TRANSACTION_V2:
+            return _at_least(connection, request, request.ADDS_PARTITIONS, at_most)
+        return connection.version_of(request, at_most=request.ADDS_PARTITIONS - 1)
 
     # -- the user's calls
 
@@ -148,7 +134,7 @@ class Transactions:
         """Begin a transaction; initialize first if needed."""
         if self.state in (State.UNINITIALIZED, State.INITIALIZING):
             await self.initialize(timeout_s, "begin_transaction()")
-        version = 2 if self._cluster.feature(logic.FEATURE) >= 2 else 1
+        version = TRANSACTION_V2 if self._cluster.feature(TRANSACTION_FEATURE) >= TRANSACTION_V2 else 1
         while not self._logic.begin(version):
             self._go_on()
             await self._until(lambda: self.state is not State.INITIALIZING, timeout_s, "begin_transaction()")
@@ -445,16 +431,17 @@ class Transactions:
 
     async def _topic_ids(self, action: logic.Action, connection: BrokerConnection) -> Mapping[str, uuid.UUID]:
         """Return the ids by which a request names topics; `BY_NAME` if it uses their names."""
-        if not isinstance(action, logic.CommitOffsets) or self._logic.version < 2:
+        if not isinstance(action, logic.CommitOffsets) or self._logic.version < TRANSACTION_V2:
             return BY_NAME
-        version = connection.version_of(protocol.TxnOffsetCommitRequest)
-        return await self._topics.ids(action) if version >= FIRST_VERSION_WITH_TOPIC_IDS else BY_NAME
+        request = protocol.TxnOffsetCommitRequest
+        version = connection.version_of(request)
+        return await self._topics.ids(action) if version >= request.BY_TOPIC_ID else BY_NAME
 
     def _request(
         self, action: logic.Action, connection: BrokerConnection, ids: Mapping[str, uuid.UUID]
     ) -> tuple[Any, int]:
         """Return the request message and its version."""
-        second = self._logic.version >= 2
+        second = self._logic.version >= TRANSACTION_V2
         identity = self._logic.identity or logic.NO_PRODUCER
         who: dict[str, Any] = {
             "transactional_id": self._id,
@@ -474,7 +461,7 @@ class Transactions:
                 return message, connection.version_of(protocol.InitProducerIdRequest)
             _check_two_phase(connection)
             message.enable2_pc = True
-            return message, TWO_PHASE_INIT_PRODUCER_ID
+            return message, protocol.InitProducerIdRequest.TWO_PHASE
         if isinstance(action, logic.AddPartitions):
             request: Any = protocol.AddPartitionsToTxnRequest
             by_topic: dict[str, list[int]] = {}
@@ -489,14 +476,15 @@ class Transactions:
                     for topic, numbers in by_topic.items()
                 ],
             )
-            return message, connection.version_of(request, at_most=LAST_ADD_PARTITIONS)
+            return message, connection.version_of(request, at_most=request.FOR_BROKERS - 1)
         if isinstance(action, logic.AddOffsets):
             message = protocol.AddOffsetsToTxnRequest(group_id=action.group_id, **who)
             return message, connection.version_of(protocol.AddOffsetsToTxnRequest)
         if isinstance(action, logic.End):
-            message = protocol.EndTxnRequest(committed=action.committed, **who)
-            at_most = None if second else LAST_END_TXN
-            return message, _at_least(connection, protocol.EndTxnRequest, FIRST_END_TXN if second else 0, at_most)
+            request = protocol.EndTxnRequest
+            message = request(committed=action.committed, **who)
+            at_most = None if second else request.NEW_EPOCH - 1
+            return message, _at_least(connection, request, request.NEW_EPOCH if second else 0, at_most)
         request = protocol.TxnOffsetCommitRequest
         topics: dict[str, list[Any]] = {}
         for (topic, partition), value in action.offsets.items():
@@ -520,8 +508,8 @@ class Transactions:
                 for name, parts in topics.items()
             ],
         )
-        at_most = None if ids else FIRST_VERSION_WITH_TOPIC_IDS - 1 if second else LAST_TXN_OFFSET_COMMIT
-        return message, _at_least(connection, request, FIRST_TXN_OFFSET_COMMIT if second else 0, at_most)
+        at_most = None if ids else request.BY_TOPIC_ID - 1 if second else request.ADDS_GROUP - 1
+        return message, _at_least(connection, request, request.ADDS_GROUP if second else 0, at_most)
 
 
 def _at_least(connection: BrokerConnection, request: type[Any], at_least: int, at_most: int | None) -> int:
@@ -539,9 +527,9 @@ def _check_two_phase(connection: BrokerConnection) -> None:
     """Raise `ProtocolError` unless the broker supports transactions without a time-out."""
     request = protocol.InitProducerIdRequest
     _, highest = connection.versions.get(request.api_key, (0, -1))
-    if highest < TWO_PHASE_INIT_PRODUCER_ID:
+    if highest < request.TWO_PHASE:
         raise ProtocolError(
-            f"{connection.where} does not offer version {TWO_PHASE_INIT_PRODUCER_ID} of InitProducerId: "
+            f"{connection.where} does not offer version {request.TWO_PHASE} of InitProducerId: "
             f"{_TWO_PHASE_NEEDS}, or omit the option",
             api=request.__name__,
         )

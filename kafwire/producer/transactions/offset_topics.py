@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kafwire.cluster.cluster import Cluster
     from kafwire.producer.transactions.state import CommitOffsets
 
-FIRST_VERSION_WITH_TOPIC_IDS = 6  # of TxnOffsetCommit
 BY_NAME: Mapping[str, uuid.UUID] = MappingProxyType({})
 
 

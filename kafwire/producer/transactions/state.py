@@ -37,11 +37,11 @@ from kafwire.errors import (
 )
 from kafwire.lazy_dataclass import dataclass
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.protocol.versions import TRANSACTION_V2
 from kafwire.types import ConsumerGroupMetadata
 
 Partition = tuple[str, int]
 
-FEATURE = "transaction.version"
 NO_PRODUCER = Identity(-1, -1)
 
 
@@ -279,7 +279,7 @@ class Transaction:
         """True if a batch may be sent to a partition now; if not, the partition is added to the transaction first."""
         if self.state not in SENDING:
             return False
-        if self.version >= 2:
+        if self.version >= TRANSACTION_V2:
             self._is_open = True
             return True
         if where in self._added:
@@ -316,7 +316,7 @@ class Transaction:
                 return AddPartitions(tuple(self._pending))
             if self._offsets:
                 group_id = self._offsets[0].group.group_id
-                if self.version < 2 and group_id not in self._groups:
+                if self.version < TRANSACTION_V2 and group_id not in self._groups:
                     return AddOffsets(group_id)
                 return self._offsets[0]
         if settled and self.state is State.DETACHING:
@@ -348,7 +348,7 @@ class Transaction:
         )
         if isinstance(action, AddPartitions):
             self._on_partitions_added([p for p, c in by_place.items() if c == 0 and p is not None])
-        elif not isinstance(action, Initialize | End) and (meaning is Meaning.DONE or self.version >= 2):
+        elif not isinstance(action, Initialize | End) and (meaning is Meaning.DONE or self.version >= TRANSACTION_V2):
             self._is_open = True
         if meaning is Meaning.DONE:
             self._on_done(action, identity)
@@ -371,7 +371,7 @@ class Transaction:
         found = meaning_of(type(action), code)
         if not isinstance(action, End):
             return found
-        if action.committed and self.version >= 2 and code == ErrorCode.INVALID_TXN_STATE:
+        if action.committed and self.version >= TRANSACTION_V2 and code == ErrorCode.INVALID_TXN_STATE:
             # A commit of this epoch would be recognised, and another producer's epoch reported: so the coordinator has
             # aborted, and an abort returns the next epoch.
             return Meaning.ABORT
@@ -417,7 +417,7 @@ class Transaction:
             return False
         if code == ErrorCode.INVALID_TXN_STATE:
             # Version 2: the coordinator would recognise the abort of an open transaction, and of one that it aborted.
-            return self.version >= 2 or not self._is_certain
+            return self.version >= TRANSACTION_V2 or not self._is_certain
         return code in UNKNOWN_THERE
 
     def _on_partitions_added(self, partitions: Iterable[Partition]) -> None:

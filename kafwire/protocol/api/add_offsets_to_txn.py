@@ -17,3 +17,5 @@ class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse], key=25, versions=
     producer_id: int64 = field("0+")
     producer_epoch: int16 = field("0+")
     group_id: str = field("0+")
+
+    FENCED_ERROR = 2  # PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588)

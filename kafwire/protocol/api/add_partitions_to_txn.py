@@ -4,7 +4,7 @@ Clients use versions up to 3, about one transaction, in the fields with `v3_and_
 brokers, about several transactions.
 """
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
+from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64, since
 
 
 class AddPartitionsToTxnResponse(Response, key=24, versions="0-5", flexible="3+"):
@@ -47,3 +47,6 @@ class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse], key=24, ver
     v3_and_below_producer_id: int64 = field("0-3")
     v3_and_below_producer_epoch: int16 = field("0-3")
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = field("0-3")
+
+    FENCED_ERROR = 2  # PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588)
+    FOR_BROKERS = since(transactions)  # several transactions, some only verified (KIP-890)

@@ -1,6 +1,6 @@
 """ApiVersions (18): which APIs and versions a broker serves. See KIP-35, KIP-511, KIP-584, KIP-1242."""
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
+from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64, since
 
 
 class ApiVersionsResponse(Response, key=18, versions="0-5", flexible="3+"):
@@ -41,3 +41,7 @@ class ApiVersionsRequest(Request[ApiVersionsResponse], key=18, versions="0-5", f
     client_software_version: str = field("3+", ignorable=True)
     cluster_id: str | None = field("5+", nullable="5+", default=None, ignorable=True)
     node_id: int32 = field("5+", default=-1, ignorable=True)
+
+    SOFTWARE = since(client_software_name)  # KIP-511
+    ZERO_LEVELS = 4  # clients of earlier versions reject a feature whose least level is 0 (KAFKA-17011)
+    NAMES_NODE = since(node_id)  # KIP-1242

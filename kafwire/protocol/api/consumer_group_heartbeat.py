@@ -47,3 +47,5 @@ class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse], key
     subscribed_topic_regex: str | None = field("1+", nullable="1+", default=None)
     server_assignor: str | None = field("0+", nullable="0+", default=None)
     topic_partitions: list[TopicPartitions] | None = field("0+", nullable="0+", default=None)
+
+    OWN_ID = 1  # the member chooses its id (KIP-1082)

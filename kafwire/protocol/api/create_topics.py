@@ -1,6 +1,6 @@
 """CreateTopics (19). See KIP-4, KIP-464 (defaults), KIP-525 (configs in the response), KIP-516 (topic ids)."""
 
-from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32
+from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32, since
 
 
 class CreateTopicsResponse(Response, key=19, versions="2-7", flexible="5+"):
@@ -48,3 +48,6 @@ class CreateTopicsRequest(Request[CreateTopicsResponse], key=19, versions="2-7",
     topics: list[CreatableTopic] = field("0+")
     timeout_ms: int32 = field("0+", default=60000)
     validate_only: bool = field("1+")
+
+    DEFAULTS = 4  # -1 partitions or replicas are the broker's default (KIP-464)
+    CONFIGS = since(CreateTopicsResponse.CreatableTopicResult.configs)  # KIP-525

@@ -1,6 +1,6 @@
 """DeleteTopics (20). From version 6 by name or by topic id (KIP-516)."""
 
-from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32
+from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, since
 
 
 class DeleteTopicsResponse(Response, key=20, versions="1-6", flexible="4+"):
@@ -26,3 +26,6 @@ class DeleteTopicsRequest(Request[DeleteTopicsResponse], key=20, versions="1-6",
     topics: list[DeleteTopicState] = field("6+")
     topic_names: list[str] = field("0-5", ignorable=True)
     timeout_ms: int32 = field("0+")
+
+    DELETION_DISABLED = 3  # TOPIC_DELETION_DISABLED instead of INVALID_REQUEST (KIP-322)
+    BY_TOPIC_ID = since(DeleteTopicState.topic_id)  # KIP-516

@@ -36,3 +36,5 @@ class DescribeGroupsRequest(Request[DescribeGroupsResponse], key=15, versions="0
 
     groups: list[str] = field("0+")
     include_authorized_operations: bool = field("3+")
+
+    GROUP_NOT_FOUND = 6  # GROUP_ID_NOT_FOUND instead of the state "Dead" (KIP-1043)

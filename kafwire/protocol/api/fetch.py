@@ -3,7 +3,7 @@
 Version 13 and later name topics by id only, earlier ones by name only.
 """
 
-from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32, int64, record_bytes
+from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32, int64, record_bytes, since
 
 
 class FetchResponse(Response, key=1, versions="4-18", flexible="12+"):
@@ -100,3 +100,11 @@ class FetchRequest(Request[FetchResponse], key=1, versions="4-18", flexible="12+
     topics: list[FetchTopic] = field("0+")
     forgotten_topics_data: list[ForgottenTopic] = field("7+")
     rack_id: str = field("11+", ignorable=True)
+
+    LOG_START = since(FetchPartition.log_start_offset)
+    SESSIONS = since(session_id)  # KIP-227
+    LEADER_EPOCH = since(FetchPartition.current_leader_epoch)  # KIP-320
+    FROM_FOLLOWERS = since(rack_id)  # a replica in the reader's rack serves it (KIP-392)
+    BY_TOPIC_ID = since(FetchTopic.topic_id)  # KIP-516
+    REPLICA_STATE = since(replica_state)
+    NAMES_LEADERS = since(FetchResponse.NodeEndpoint.node_id)  # KIP-951

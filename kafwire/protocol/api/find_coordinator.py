@@ -3,7 +3,7 @@
 Up to version 3 there is one key, in its own fields; from version 4 there are lists.
 """
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
+from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, since
 
 
 class FindCoordinatorResponse(Response, key=10, versions="0-6", flexible="3+"):
@@ -35,3 +35,6 @@ class FindCoordinatorRequest(Request[FindCoordinatorResponse], key=10, versions=
     key: str = field("0-3")
     key_type: int8 = field("1+")
     coordinator_keys: list[str] = field("4+")
+
+    KEY_LISTS = since(coordinator_keys)  # several keys, each with its own error (KIP-699)
+    SHARE_STATE = 6  # key_type 2 (KIP-932)

@@ -1,6 +1,6 @@
 """InitProducerId (22): a producer id and epoch. See KIP-98, KIP-360; version 6 (KIP-939) is unstable."""
 
-from kafwire.protocol.spec import Request, Response, field, int16, int32, int64
+from kafwire.protocol.spec import Request, Response, field, int16, int32, int64, since
 
 
 class InitProducerIdResponse(Response, key=22, versions="0-6", flexible="2+"):
@@ -25,3 +25,6 @@ class InitProducerIdRequest(
     producer_epoch: int16 = field("3+", default=-1)
     enable2_pc: bool = field("6+")
     keep_prepared_txn: bool = field("6+")
+
+    FENCED_ERROR = 4  # PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH (KIP-588)
+    TWO_PHASE = since(enable2_pc)  # KIP-939

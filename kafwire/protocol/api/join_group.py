@@ -1,6 +1,6 @@
 """JoinGroup (11): enter a group of the classic protocol. See KIP-62, KIP-345, KIP-394, KIP-559, KIP-800, KIP-814."""
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
+from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, since
 
 
 class JoinGroupResponse(Response, key=11, versions="0-9", flexible="6+"):
@@ -44,3 +44,8 @@ class JoinGroupRequest(Request[JoinGroupResponse], key=11, versions="0-9", flexi
     protocol_type: str = field("0+")
     protocols: list[JoinGroupRequestProtocol] = field("0+")
     reason: str | None = field("8+", nullable="8+", default=None, ignorable=True)
+
+    REBALANCE_TIMEOUT = since(rebalance_timeout_ms)  # KIP-62
+    ID_FIRST = 4  # MEMBER_ID_REQUIRED (KIP-394)
+    NULL_PROTOCOL = 7  # instead of an empty protocol name (KIP-559)
+    SKIPS_ASSIGNMENT = 9  # KIP-814

@@ -1,6 +1,6 @@
 """LeaveGroup (13): members leave a classic group. See KIP-345 (several at once), KIP-800 (reasons)."""
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
+from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, since
 
 
 class LeaveGroupResponse(Response, key=13, versions="0-5", flexible="4+"):
@@ -30,3 +30,5 @@ class LeaveGroupRequest(Request[LeaveGroupResponse], key=13, versions="0-5", fle
     group_id: str = field("0+")
     member_id: str = field("0-2")
     members: list[MemberIdentity] = field("3+")
+
+    MEMBERS = since(members)  # KIP-345

@@ -3,7 +3,7 @@
 Version 0 is the former ListClientMetricsResources (KIP-1000): it lists only client metrics resources.
 """
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
+from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, since
 
 
 class ListConfigResourcesResponse(Response, key=74, versions="0-1", flexible="0+"):
@@ -25,3 +25,5 @@ class ListConfigResourcesRequest(Request[ListConfigResourcesResponse], key=74, v
     """Asks for resources of these types; an empty list: all types of the broker."""
 
     resource_types: list[int8] = field("1+")
+
+    RESOURCE_TYPES = since(resource_types)  # before, only client metrics (KIP-1142)

@@ -1,6 +1,6 @@
 """ListOffsets (2): the offset of a timestamp, or of an end of the log. See KIP-79, KIP-734, KIP-1005."""
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64
+from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64, since
 
 
 class ListOffsetsResponse(Response, key=2, versions="1-11", flexible="6+"):
@@ -40,3 +40,8 @@ class ListOffsetsRequest(Request[ListOffsetsResponse], key=2, versions="1-11", f
     isolation_level: int8 = field("2+")
     topics: list[ListOffsetsTopic] = field("0+")
     timeout_ms: int32 = field("10+", ignorable=True)
+
+    LEADER_EPOCH = since(ListOffsetsResponse.ListOffsetsPartitionResponse.leader_epoch)  # KIP-320
+    MAX_TIMESTAMP = 7  # timestamp -3 (KIP-734)
+    EARLIEST_LOCAL = 8  # timestamp -4 (KIP-405)
+    LATEST_TIERED = 9  # timestamp -5 (KIP-1005)

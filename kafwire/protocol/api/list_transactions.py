@@ -3,7 +3,7 @@
 Version 1 filters by duration (KIP-994), version 2 by a pattern of the transactional id (KIP-1152).
 """
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
+from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64, since
 
 
 class ListTransactionsResponse(Response, key=66, versions="0-2", flexible="0+"):
@@ -31,3 +31,5 @@ class ListTransactionsRequest(Request[ListTransactionsResponse], key=66, version
     producer_id_filters: list[int64] = field("0+")
     duration_filter: int64 = field("1+", default=-1)
     transactional_id_pattern: str | None = field("2+", nullable="2+", default=None)
+
+    PATTERN = since(transactional_id_pattern)  # KIP-1152

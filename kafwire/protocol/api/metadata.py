@@ -1,6 +1,6 @@
 """Metadata (3): brokers, topics, partitions and their leaders. See KIP-516 for topic ids."""
 
-from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32
+from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, since
 
 
 class MetadataResponse(Response, key=3, versions="0-13", flexible="9+"):
@@ -49,3 +49,7 @@ class MetadataRequest(Request[MetadataResponse], key=3, versions="0-13", flexibl
     allow_auto_topic_creation: bool = field("4+", default=True)
     include_cluster_authorized_operations: bool = field("8-10")
     include_topic_authorized_operations: bool = field("8+")
+
+    LEAST = ALLOWS_CREATION = since(allow_auto_topic_creation)  # earlier versions create every topic that they name
+    BY_TOPIC_ID = 12  # earlier versions have the field but must not use it (KIP-516)
+    ERROR_CODE = since(MetadataResponse.error_code)

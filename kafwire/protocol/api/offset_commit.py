@@ -3,7 +3,7 @@
 Version 10 names topics by id only, earlier ones by name only.
 """
 
-from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64
+from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, since
 
 
 class OffsetCommitResponse(Response, key=8, versions="2-10", flexible="8+"):
@@ -47,3 +47,6 @@ class OffsetCommitRequest(Request[OffsetCommitResponse], key=8, versions="2-10",
     group_instance_id: str | None = field("7+", nullable="7+", default=None)
     retention_time_ms: int64 = field("2-4", default=-1, ignorable=True)
     topics: list[OffsetCommitRequestTopic] = field("0+")
+
+    MEMBER_EPOCHS = 9  # for members of the consumer protocol; a missing group has GROUP_ID_NOT_FOUND (KIP-848)
+    BY_TOPIC_ID = since(OffsetCommitRequestTopic.topic_id)  # KIP-848

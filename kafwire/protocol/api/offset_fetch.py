@@ -4,7 +4,7 @@ Up to version 7 a message is about one group, in its own fields; from version 8 
 10 names topics by id only, earlier ones by name only.
 """
 
-from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64
+from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, since
 
 
 class OffsetFetchResponse(Response, key=9, versions="1-10", flexible="6+"):
@@ -70,3 +70,7 @@ class OffsetFetchRequest(Request[OffsetFetchResponse], key=9, versions="1-10", f
     topics: list[OffsetFetchRequestTopic] | None = field("0-7", nullable="2-7")
     groups: list[OffsetFetchRequestGroup] = field("8+")
     require_stable: bool = field("7+")
+
+    LEAST = STABLE = since(require_stable)  # earlier versions return offsets that a transaction may undo (KIP-447)
+    GROUPS = since(groups)  # several groups in one request (KIP-709)
+    BY_TOPIC_ID = since(OffsetFetchRequestTopics.topic_id)  # KIP-848

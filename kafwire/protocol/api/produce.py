@@ -3,7 +3,7 @@
 Version 13 and later name topics by id only, earlier ones by name only.
 """
 
-from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, record_bytes
+from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, record_bytes, since
 
 
 class ProduceResponse(Response, key=0, versions="3-13", flexible="9+"):
@@ -59,3 +59,10 @@ class ProduceRequest(Request[ProduceResponse], key=0, versions="3-13", flexible=
     acks: int16 = field("0+")
     timeout_ms: int32 = field("0+")
     topic_data: list[TopicProduceData] = field("0+")
+
+    LOG_START = since(ProduceResponse.PartitionProduceResponse.log_start_offset)  # behind two other int64
+    ZSTD = 7  # KIP-110
+    NAMES_LEADERS = since(ProduceResponse.NodeEndpoint.node_id)  # KIP-951
+    ABORTABLE = 11  # a partition outside the transaction has TRANSACTION_ABORTABLE (KIP-890)
+    ADDS_PARTITIONS = 12  # the leader adds the partition to the transaction: transactions of version 2 (KIP-890)
+    BY_TOPIC_ID = since(TopicProduceData.topic_id)  # KIP-516

@@ -1,6 +1,6 @@
 """SaslAuthenticate (36): one step of the mechanism that SaslHandshake chose. See KIP-152, KIP-368."""
 
-from kafwire.protocol.spec import Request, Response, field, int16, int64
+from kafwire.protocol.spec import Request, Response, field, int16, int64, since
 
 
 class SaslAuthenticateResponse(Response, key=36, versions="0-2", flexible="2+"):
@@ -20,3 +20,5 @@ class SaslAuthenticateRequest(Request[SaslAuthenticateResponse], key=36, version
     """Carries the client's token; the mechanism decides how many exchanges there are."""
 
     auth_bytes: bytes = field("0+", hidden=True)
+
+    SESSION_LIFETIME = since(SaslAuthenticateResponse.session_lifetime_ms)  # KIP-368

@@ -18,3 +18,5 @@ class SaslHandshakeRequest(Request[SaslHandshakeResponse], key=17, versions="0-1
     """
 
     mechanism: str = field("0+")
+
+    IN_REQUESTS = 1  # tokens travel in SaslAuthenticate (KIP-152)

@@ -3,7 +3,7 @@
 Version 0 was for early access and no longer exists. Version 2 adds the renewal of acquisition locks (KIP-1222).
 """
 
-from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32, int64
+from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32, int64, since
 
 
 class ShareAcknowledgeResponse(Response, key=79, versions="1-2", flexible="0+"):
@@ -61,3 +61,5 @@ class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse], key=79, version
     share_session_epoch: int32 = field("0+")
     is_renew_ack: bool = field("2+")
     topics: list[AcknowledgeTopic] = field("0+")
+
+    RENEWALS = since(is_renew_ack)  # KIP-1222

@@ -1,6 +1,6 @@
 """StreamsGroupDescribe (89): state, topology, members and tasks of Streams groups. See KIP-1071, KIP-1331, KIP-1357."""
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64, uint16
+from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64, since, uint16
 
 
 class StreamsGroupDescribeResponse(Response, key=89, versions="0-1", flexible="0+"):
@@ -114,3 +114,5 @@ class StreamsGroupDescribeRequest(Request[StreamsGroupDescribeResponse], key=89,
     group_ids: list[str] = field("0+")
     include_authorized_operations: bool = field("0+")
     include_topology_description: bool = field("1+")
+
+    TOPOLOGY_DESCRIPTION = since(include_topology_description)  # KIP-1331

@@ -3,7 +3,7 @@
 The assignment consists of tasks: a subtopology and one partition number of its input topics.
 """
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64, uint16
+from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64, since, uint16
 
 
 class StreamsGroupHeartbeatResponse(Response, key=88, versions="0-1", flexible="0+"):
@@ -117,3 +117,6 @@ class StreamsGroupHeartbeatRequest(Request[StreamsGroupHeartbeatResponse], key=8
     task_offsets: list[TaskOffset] | None = field("0+", nullable="0+", default=None)
     task_end_offsets: list[TaskOffset] | None = field("0+", nullable="0+", default=None)
     shutdown_application: bool = field("0+")
+
+    RECOVERY_LAG = since(StreamsGroupHeartbeatResponse.acceptable_recovery_lag)
+    MISSING_TAGS = 1  # status 6

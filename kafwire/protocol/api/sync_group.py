@@ -1,6 +1,6 @@
 """SyncGroup (14): distribute the assignments of a classic group's generation. See KIP-345, KIP-559."""
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
+from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, since
 
 
 class SyncGroupResponse(Response, key=14, versions="0-5", flexible="4+"):
@@ -30,3 +30,5 @@ class SyncGroupRequest(Request[SyncGroupResponse], key=14, versions="0-5", flexi
     protocol_type: str | None = field("5+", nullable="5+", default=None, ignorable=True)
     protocol_name: str | None = field("5+", nullable="5+", default=None, ignorable=True)
     assignments: list[SyncGroupRequestAssignment] = field("0+")
+
+    PROTOCOL = since(protocol_type)  # KIP-559

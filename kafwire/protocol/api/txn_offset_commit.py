@@ -1,6 +1,6 @@
 """TxnOffsetCommit (28): a group's offsets, as part of a transaction. See KIP-98, KIP-447, KIP-890, KIP-1319."""
 
-from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64
+from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, since
 
 
 class TxnOffsetCommitResponse(Response, key=28, versions="0-6", flexible="3+"):
@@ -46,3 +46,8 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse], key=28, versions=
     member_id: str = field("3+")
     group_instance_id: str | None = field("3+", nullable="3+", default=None)
     topics: list[TxnOffsetCommitRequestTopic] = field("0+")
+
+    COORDINATOR_LOADING = 2  # COORDINATOR_LOAD_IN_PROGRESS instead of COORDINATOR_NOT_AVAILABLE
+    ABORTABLE = 4  # TRANSACTION_ABORTABLE instead of INVALID_TXN_STATE (KIP-890)
+    ADDS_GROUP = 5  # the coordinator adds the group to the transaction: transactions of version 2 (KIP-890)
+    BY_TOPIC_ID = since(TxnOffsetCommitRequestTopic.topic_id)  # topics have the errors of OffsetCommit too (KIP-1319)

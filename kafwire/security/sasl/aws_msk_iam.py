@@ -10,11 +10,12 @@ import base64
 import json
 import re
 
+from kafwire.config.sasl_mechanisms import AWS_MSK_IAM
 from kafwire.errors import AuthenticationError
 from kafwire.security.sasl.sigv4 import AwsCredentials, encoded, presigned
 from kafwire.security.sasl.text import show
 
-MECHANISM = "AWS_MSK_IAM"
+MECHANISM = AWS_MSK_IAM.name
 SERVICE = "kafka-cluster"
 ACTION = "kafka-cluster:Connect"
 VERSION = "2020_10_22"

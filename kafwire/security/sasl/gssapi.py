@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafwire.config.sasl_mechanisms import GSSAPI
 from kafwire.errors import AuthenticationError
 
 if TYPE_CHECKING:
     import gssapi
     from gssapi.raw.misc import GSSError
 
-MECHANISM = "GSSAPI"
+MECHANISM = GSSAPI.name
 AUTH_ONLY = 1  # of RFC 4752's bit mask of security layers: none
 _LAYERS_BYTES = 4
 

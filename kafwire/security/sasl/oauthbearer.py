@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Mapping
 
+from kafwire.config.sasl_mechanisms import OAUTHBEARER
 from kafwire.errors import AuthenticationError
 from kafwire.secret import Secret
 from kafwire.security.sasl.text import show
 
-MECHANISM = "OAUTHBEARER"
+MECHANISM = OAUTHBEARER.name
 # A client's reply to an error; the broker then ends the exchange with its own error.
 ERROR_SEEN = b"\x01"
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kafwire.config.sasl_mechanisms import PLAIN
 from kafwire.errors import AuthenticationError
 from kafwire.secret import Secret
 from kafwire.security.sasl.text import encode, show
 
-MECHANISM = "PLAIN"
+MECHANISM = PLAIN.name
 
 
 class PlainExchange:

@@ -13,11 +13,10 @@ import hmac
 import re
 from typing import NamedTuple
 
+from kafwire.config.sasl_mechanisms import SCRAM_HASHES
 from kafwire.errors import AuthenticationError
 from kafwire.secret import Secret
 from kafwire.security.sasl.text import encode, show
-
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 # Fewer iterations let a fake broker guess the password (this is Kafka's own minimum, too); more only cost time.
 MIN_ITERATIONS = 4096
@@ -66,7 +65,7 @@ class ScramKeys:
 
     def derive(self, mechanism: str, password: bytes, salt: bytes, iterations: int) -> DerivedKeys:
         """Return the cached keys, or derive them, which takes up to a second."""
-        algorithm = HASHES[mechanism]
+        algorithm = SCRAM_HASHES[mechanism]
         key = self._key(mechanism, password, salt, iterations)
         known = self._kept.get(key)
         if known is None:
@@ -93,7 +92,7 @@ class ScramExchange:
     """One authentication by SCRAM-SHA-256 or SCRAM-SHA-512.
 
     Args:
-        mechanism: one of `HASHES`.
+        mechanism: one of `SCRAM_HASHES`.
         username: the user's name, or a delegation token's id.
         password: the user's password, or a delegation token's HMAC in base64.
         nonce: printable characters without a comma, new for each exchange, from a cryptographic source.
@@ -112,7 +111,7 @@ class ScramExchange:
         tokenauth: bool = False,
     ) -> None:
         self._mechanism = mechanism
-        self._algorithm = HASHES[mechanism]
+        self._algorithm = SCRAM_HASHES[mechanism]
         self._username = username
         self._password = password
         self._nonce = nonce.encode("ascii")

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from types import FrameType
 
 from kafwire.broker.security.client_files import written_options
-from kafwire.broker.security.security import MECHANISMS, Security
+from kafwire.broker.security.security import Security
 from kafwire.broker.setup_error import SetupError
+from kafwire.config.sasl_mechanisms import GSSAPI, IN_KAFKA
 from kafwire.testing.cluster.kafka import DEFAULT_VERSION, class_path
 from kafwire.testing.cluster.kafka_cluster import KafkaCluster, prepare
 from kafwire.testing.cluster.node import ClusterError
@@ -32,7 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="a secured listener; options of clients are written to files, whose paths are printed (repeatable)",
     )
     start.add_argument(
-        "--mechanism", action="append", default=[], type=str.upper, choices=MECHANISMS[:-1], help="of SASL (repeatable)"
+        "--mechanism",
+        action="append",
+        default=[],
+        type=str.upper,
+        choices=[name for name in IN_KAFKA if name != GSSAPI.name],
+        help="of SASL (repeatable)",
     )
     start.add_argument("--heap", default="512m", help="Java's -Xmx per node (default: 512m)")
     fetch = commands.add_parser("fetch", help="fetch the jars of a version, without starting anything")

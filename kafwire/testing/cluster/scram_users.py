@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from kafwire.broker.ports import HOST
 from kafwire.broker.security.cluster_security import ClusterSecurity
+from kafwire.config.sasl_mechanisms import SCRAM_HASHES, SCRAM_NUMBERS
 from kafwire.protocol import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -25,8 +26,6 @@ from kafwire.testing.cluster.node import POLL_SECONDS, ClusterError, Node
 
 __all__ = ["create_scram_users", "create_users", "exchange", "unverified", "wait_for_scram_user"]
 
-# name -> Kafka's number, and the hash
-_MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 _ITERATIONS = 4096
 _SALT_BYTES = 16
 _TIMEOUT_S = 10.0
@@ -83,7 +82,7 @@ def create_scram_users(port: int, users: Mapping[str, Mapping[str, str]], timeou
 def _salted(
     users: Mapping[str, str], mechanism: str
 ) -> list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion]:
-    number, digest = _MECHANISMS[mechanism]
+    number, digest = SCRAM_NUMBERS[mechanism], SCRAM_HASHES[mechanism]
     upsertions = []
     for user, password in users.items():
         salt = os.urandom(_SALT_BYTES)

@@ -9,7 +9,16 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from kafwire.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafwire.protocol import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    CreateTopicsRequest,
+    FetchRequest,
+    FindCoordinatorRequest,
+    MetadataRequest,
+    ProduceRequest,
+)
 from kafwire.protocol.spec import Field, Request, Struct
 from kafwire.records import encode_batch
 from kafwire.testing.fuzzer.safety import CLASS_OF, PREFIX, request_class
@@ -331,11 +340,11 @@ _OTHERS: dict[tuple[str, str], Make] = {
 
 def _finish_metadata(generator: Generator, message: Any) -> None:
     if not generator.world.destructive:
-        message.allow_auto_topic_creation = generator.version < 4
-        if generator.version < 4:
+        message.allow_auto_topic_creation = generator.version < MetadataRequest.ALLOWS_CREATION
+        if message.allow_auto_topic_creation:
             message.topics = [] if generator.version == 0 else generator.rng.choice(([], None))
     for topic in message.topics or ():
-        by_id = generator.version >= 12 and topic.topic_id.int and generator.rng.random() < 0.5
+        by_id = generator.version >= MetadataRequest.BY_TOPIC_ID and topic.topic_id.int and generator.rng.random() < 0.5
         if by_id:
             topic.name = None
         else:
@@ -352,7 +361,7 @@ def _finish_delete_topics(generator: Generator, message: Any) -> None:
 def _finish_create_topics(generator: Generator, message: Any) -> None:
     for topic in message.topics:
         topic.assignments = []
-        if generator.version < 4:
+        if generator.version < CreateTopicsRequest.DEFAULTS:
             topic.num_partitions, topic.replication_factor = 1, 1
 
 
@@ -362,7 +371,7 @@ def _finish_create_partitions(_: Generator, message: Any) -> None:
 
 
 def _finish_fetch(generator: Generator, message: Any) -> None:
-    if generator.version >= 7:
+    if generator.version >= FetchRequest.SESSIONS:
         message.session_epoch = generator.rng.choice((-1, -1, 0))
     message.forgotten_topics_data = []
     message.cluster_id = None
@@ -386,7 +395,7 @@ def _finish_join(generator: Generator, message: Any) -> None:
 
 def _finish_produce(generator: Generator, message: Any) -> None:
     message.transactional_id = None
-    if generator.version < 7:
+    if generator.version < ProduceRequest.ZSTD:
         for topic in message.topic_data:
             for part in topic.partition_data:
                 part.records = encode_batch([b"value"], compression=generator.rng.choice(("none", "gzip", "lz4")))
@@ -394,7 +403,7 @@ def _finish_produce(generator: Generator, message: Any) -> None:
 
 def _finish_find_coordinator(generator: Generator, message: Any) -> None:
     wanted = TRANSACTION if message.key_type == 1 else GROUP
-    if generator.version >= 4:
+    if generator.version >= FindCoordinatorRequest.KEY_LISTS:
         message.coordinator_keys = [wanted, f"{wanted}-b"][: generator.rng.choice((1, 1, 2))]
     else:
         message.key = GROUP if generator.version == 0 else wanted
@@ -407,7 +416,7 @@ def _finish_consumer_heartbeat(generator: Generator, message: Any) -> None:
     message.rebalance_timeout_ms = 5000
     message.subscribed_topic_names = [generator.topic.name]
     message.subscribed_topic_regex = None
-    message.member_id = f"member-{FRESH}" if generator.version >= 1 else ""
+    message.member_id = f"member-{FRESH}" if generator.version >= ConsumerGroupHeartbeatRequest.OWN_ID else ""
 
 
 def _finish_share_heartbeat(generator: Generator, message: Any) -> None:

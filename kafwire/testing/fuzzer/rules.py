@@ -15,6 +15,7 @@ from typing import Any
 
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, ProtocolError
+from kafwire.protocol import FetchRequest
 from kafwire.protocol.framing import API_VERSIONS_KEY
 from kafwire.records import decode_batches
 from kafwire.testing.fuzzer.world import World
@@ -317,7 +318,7 @@ def _cursor(request: Any, response: Any, version: int, world: World) -> Iterator
 
 def _full_fetch(request: Any, response: Any, version: int) -> bool:
     del response
-    return version < 7 or request.session_epoch in (-1, 0)
+    return version < FetchRequest.SESSIONS or request.session_epoch in (-1, 0)
 
 
 def _some(name: str) -> Callable[[Any, Any, int], bool]:

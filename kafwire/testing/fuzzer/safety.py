@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafwire.errors import KafkaConnectionError, ProtocolError
-from kafwire.protocol import MESSAGES
+from kafwire.protocol import MESSAGES, MetadataRequest
 from kafwire.protocol.header import RequestHeader
 from kafwire.protocol.spec import Request, Struct
 
@@ -164,8 +164,7 @@ def _permits_frame(frame: bytes, *, destructive: bool) -> bool:
 
 def _harmless(name: str, version: int, message: Any) -> bool:
     if name == "Metadata":
-        # Before version 4, a request for a missing topic always creates it.
-        if version < 4:
+        if version < MetadataRequest.ALLOWS_CREATION:
             return not message.topics
         return not message.topics or not message.allow_auto_topic_creation
     if name in ("Fetch", "ListOffsets", "OffsetForLeaderEpoch") and message.replica_id >= 0:

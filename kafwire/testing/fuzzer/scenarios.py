@@ -9,7 +9,16 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from kafwire.protocol import MESSAGES, ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafwire.protocol import (
+    MESSAGES,
+    AddPartitionsToTxnRequest,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    FetchRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+)
 from kafwire.testing.fuzzer.case import Bind, Step
 from kafwire.testing.fuzzer.generate import FRESH, GROUP, TRANSACTION
 from kafwire.testing.fuzzer.world import World
@@ -26,11 +35,11 @@ def with_scenario(rng: random.Random, world: World, target: Step) -> tuple[Step,
     return scenario(rng, world, target)
 
 
-def _step(world: World, api: str, message: dict[str, Any], *binds: Bind, at_most: int = 99) -> Step | None:
+def _step(world: World, api: str, message: dict[str, Any], *binds: Bind, at_most: int | None = None) -> Step | None:
     versions = world.versions(api)
     if not versions:
         return None
-    version = min(versions[-1], at_most)
+    version = versions[-1] if at_most is None else min(versions[-1], at_most)
     cls: Any = MESSAGES[f"{api}Request"]
     known = {field.name for field in cls.__fields__ if version in field.versions}
     kept = {name: value for name, value in message.items() if name in known}
@@ -52,8 +61,10 @@ def _join(world: World) -> tuple[Step, ...]:
         "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": _CONSUMER_METADATA}],
     }
-    first = _step(world, "JoinGroup", join, at_most=8)
-    second = _step(world, "JoinGroup", join, Bind("member_id", 0, "member_id"), at_most=8)
+    first = _step(world, "JoinGroup", join, at_most=JoinGroupRequest.SKIPS_ASSIGNMENT - 1)
+    second = _step(
+        world, "JoinGroup", join, Bind("member_id", 0, "member_id"), at_most=JoinGroupRequest.SKIPS_ASSIGNMENT - 1
+    )
     sync = _step(
         world,
         "SyncGroup",
@@ -85,7 +96,7 @@ def _as_member(rng: random.Random, world: World, target: Step) -> tuple[Step, ..
         generation_id=(1, "generation_id"),
         generation_id_or_member_epoch=(1, "generation_id"),
     )
-    if target.api == "LeaveGroup" and target.version >= 3:
+    if target.api == "LeaveGroup" and target.version >= LeaveGroupRequest.MEMBERS:
         message.members = [type(message).MemberIdentity()]
         bound = Step(target.api, target.version, message, (Bind("members[0].member_id", 0, "member_id"),))
     del rng
@@ -112,7 +123,10 @@ def _after_commit(rng: random.Random, world: World, target: Step) -> tuple[Step,
         for topic in world.topics.values()
     ]
     commit = _step(
-        world, "OffsetCommit", {"group_id": GROUP, "generation_id_or_member_epoch": -1, "topics": topics[:2]}, at_most=9
+        world,
+        "OffsetCommit",
+        {"group_id": GROUP, "generation_id_or_member_epoch": -1, "topics": topics[:2]},
+        at_most=OffsetCommitRequest.BY_TOPIC_ID - 1,
     )
     del rng
     return (target,) if commit is None else (commit, target)
@@ -120,7 +134,7 @@ def _after_commit(rng: random.Random, world: World, target: Step) -> tuple[Step,
 
 def _fetch_session(rng: random.Random, world: World, target: Step) -> tuple[Step, ...]:
     del world
-    if target.version < 7:
+    if target.version < FetchRequest.SESSIONS:
         return (target,)
     message: Any = target.message
     opening = target.message.from_dict(message.to_dict() | {"session_id": 0, "session_epoch": 0})
@@ -166,7 +180,7 @@ def _transaction(rng: random.Random, world: World, target: Step) -> tuple[Step, 
             Bind("v3_and_below_producer_id", 0, "producer_id"),
             Bind("v3_and_below_producer_epoch", 0, "producer_epoch"),
         )
-        if target.version > 3:
+        if target.version >= AddPartitionsToTxnRequest.FOR_BROKERS:
             binds = tuple(
                 Bind(f"transactions[{index}].{name}", 0, name)
                 for index in range(len(message.transactions))

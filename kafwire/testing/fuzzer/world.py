@@ -109,7 +109,9 @@ def _read_metadata(connection: Connection, world: World, names: list[str] | None
         topics: Any = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
         if names is None and version == 0:
             topics = []
-        return MetadataRequest(topics=topics, allow_auto_topic_creation=names is not None or version < 4)
+        return MetadataRequest(
+            topics=topics, allow_auto_topic_creation=names is not None or version < MetadataRequest.ALLOWS_CREATION
+        )
 
     response, _ = _ask(connection, world, "Metadata", make)
     world.brokers = sorted(broker.node_id for broker in response.brokers)
@@ -184,8 +186,8 @@ def _fill(connection: Connection, world: World) -> None:
     def make(version: int, codec: str) -> ProduceRequest:
         data = [
             ProduceRequest.TopicProduceData(
-                name=topic.name if version < 13 else "",
-                topic_id=topic.id if version >= 13 else UUID(int=0),
+                name=topic.name if version < ProduceRequest.BY_TOPIC_ID else "",
+                topic_id=topic.id if version >= ProduceRequest.BY_TOPIC_ID else UUID(int=0),
                 partition_data=[
                     ProduceRequest.PartitionProduceData(
                         index=index, records=encode_batch([b"one", b"two", b"three"], compression=codec)

@@ -18,6 +18,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.broker.log.fetch_sessions import Context, Read, SessionBroker, share
 from kafwire.errors import ErrorCode
+from kafwire.protocol import FetchRequest
 from kafwire.records import decode_batches
 from kafwire.testing.simulation.log import Answer, Call, Log, Stored, Topics
 
@@ -67,7 +68,12 @@ class FetchApi(Topics):
             for index in topic.partitions
         ]
         return self.sessions(call.node).begin(
-            call.at_ms, request.session_id, request.session_epoch, add, forget, by_id=call.version >= 13
+            call.at_ms,
+            request.session_id,
+            request.session_epoch,
+            add,
+            forget,
+            by_id=call.version >= FetchRequest.BY_TOPIC_ID,
         )
 
     async def _on_Fetch(self, call: Call) -> Answer:
@@ -106,7 +112,7 @@ class FetchApi(Topics):
         if topic is None or index >= len(topic.partitions):
             part.error_code = (
                 ErrorCode.UNKNOWN_TOPIC_ID
-                if call.version >= 13 and topic is None
+                if call.version >= FetchRequest.BY_TOPIC_ID and topic is None
                 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             )
             return Found(part, [], waits=False)
@@ -114,11 +120,13 @@ class FetchApi(Topics):
         if topic.name in self.unreadable:
             part.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return Found(part, [], log, waits=False)
-        part.error_code = log.refuses(call.node, asked.current_leader_epoch, followers=call.version >= 11)
+        part.error_code = log.refuses(
+            call.node, asked.current_leader_epoch, followers=call.version >= FetchRequest.FROM_FOLLOWERS
+        )
         if part.error_code:
             if (
                 part.error_code in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
-                and call.version >= 16
+                and call.version >= FetchRequest.NAMES_LEADERS
                 and log.leader in self.nodes
             ):
                 part.current_leader.leader_id = log.leader
@@ -151,7 +159,7 @@ class FetchApi(Topics):
 
     def _preferred_replica(self, call: Call, log: Log, offset: int) -> int:
         """Return the follower in the reader's rack that a leader names, or -1."""
-        rack = call.message.rack_id if call.version >= 11 else ""
+        rack = call.message.rack_id if call.version >= FetchRequest.FROM_FOLLOWERS else ""
         if not rack or log.leader != call.node or self.nodes[call.node].rack == rack:
             return -1
         near = (n for n in log.replicas if n in self.nodes and self.nodes[n].rack == rack and not self.nodes[n].down)
@@ -170,7 +178,7 @@ class FetchApi(Topics):
             for (name, topic_id), keys in itertools.groupby(told, key=lambda key: key[:2])
         ]
         answer = response(error_code=error, session_id=session_id, responses=topics)
-        if call.version >= 16:
+        if call.version >= FetchRequest.NAMES_LEADERS:
             answer.node_endpoints = self._endpoints(found[key].part.current_leader.leader_id for key in told)
         return answer
 

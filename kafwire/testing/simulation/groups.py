@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
+from kafwire.protocol import FindCoordinatorRequest, OffsetCommitRequest, OffsetFetchRequest
 from kafwire.testing.simulation.log import Answer, Call, Topics
 
 LONGEST_METADATA = 4096
@@ -160,7 +161,7 @@ class GroupApi(Topics):
 
     def _on_FindCoordinator(self, call: Call) -> Answer:
         response = protocol.FindCoordinatorResponse
-        if call.version < 4:
+        if call.version < FindCoordinatorRequest.KEY_LISTS:
             return response(**self._place(call.message.key))
         return response(
             coordinators=[response.Coordinator(key=key, **self._place(key)) for key in call.message.coordinator_keys]
@@ -181,7 +182,11 @@ class GroupApi(Topics):
             generation = message.generation_id_or_member_epoch
             refusal = self.refuses_member(message.group_id, message.member_id, generation)
             if refusal == ErrorCode.ILLEGAL_GENERATION and message.group_id not in self.groups:
-                refusal = ErrorCode.GROUP_ID_NOT_FOUND if call.version >= 9 and not self.before_4 else refusal
+                refusal = (
+                    ErrorCode.GROUP_ID_NOT_FOUND
+                    if call.version >= OffsetCommitRequest.MEMBER_EPOCHS and not self.before_4
+                    else refusal
+                )
         topics = []
         for topic in message.topics:
             name, unknown = self._name(topic.name, topic.topic_id)
@@ -215,7 +220,7 @@ class GroupApi(Topics):
     def _on_OffsetFetch(self, call: Call) -> Answer:
         response: Any = protocol.OffsetFetchResponse
         message = call.message
-        if call.version < 8:
+        if call.version < OffsetFetchRequest.GROUPS:
             refusal = self._refusal(call, message.group_id)
             topics = [] if refusal else self._offsets(call, message.group_id, message.topics)
             return response(topics=topics, error_code=refusal)
@@ -229,7 +234,7 @@ class GroupApi(Topics):
     def _offsets(self, call: Call, group: str, asked: list[Any] | None) -> list[Any]:
         """Return the committed offsets of the requested partitions; None: of all."""
         response: Any = protocol.OffsetFetchResponse
-        in_groups = call.version >= 8
+        in_groups = call.version >= OffsetFetchRequest.GROUPS
         topic_kind = response.OffsetFetchResponseTopics if in_groups else response.OffsetFetchResponseTopic
         kind = response.OffsetFetchResponsePartitions if in_groups else response.OffsetFetchResponsePartition
         committed = self.committed.get(group, {})
@@ -265,4 +270,4 @@ class GroupApi(Topics):
 
 
 def _wants_stable(call: Call) -> bool:
-    return call.version >= 7 and bool(call.message.require_stable)
+    return call.version >= OffsetFetchRequest.STABLE and bool(call.message.require_stable)

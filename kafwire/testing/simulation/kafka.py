@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
+from kafwire.protocol import ApiVersionsRequest, ProduceRequest
 from kafwire.records import RecordBatch, decode_batches
 from kafwire.testing.simulation.fetch import FetchApi
 from kafwire.testing.simulation.log import DROPPED, HANGUP, NEVER, Answer, Call, Handler, Listening, Log, Stored, Topic
@@ -31,7 +32,6 @@ __all__ = [
 ]
 
 CLUSTER_ID = "simulated"
-NAMES_NODE = 5  # from this version of ApiVersions on, clients name the cluster and the node (KIP-1242)
 
 
 @functools.cache
@@ -51,7 +51,10 @@ class Kafka(FetchApi, TransactionApi):
 
     def _on_ApiVersions(self, call: Call) -> Answer:
         versions, message = self.nodes[call.node].versions, call.message
-        compares = versions.get("ApiVersions", (0, NAMES_NODE))[1] >= NAMES_NODE and message.cluster_id is not None
+        compares = (
+            versions.get("ApiVersions", (0, ApiVersionsRequest.NAMES_NODE))[1] >= ApiVersionsRequest.NAMES_NODE
+            and message.cluster_id is not None
+        )
         if compares and (message.cluster_id, message.node_id) != (CLUSTER_ID, call.node):
             return protocol.ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
         keys = []
@@ -131,7 +134,9 @@ class Kafka(FetchApi, TransactionApi):
                 parts.append(part)
                 if topic is None:
                     part.error_code = (
-                        ErrorCode.UNKNOWN_TOPIC_ID if call.version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        ErrorCode.UNKNOWN_TOPIC_ID
+                        if call.version >= ProduceRequest.BY_TOPIC_ID
+                        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     )
                     continue
                 if data.index >= len(topic.partitions):

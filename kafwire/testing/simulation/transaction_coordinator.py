@@ -11,6 +11,7 @@ from enum import Enum
 
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.protocol.versions import TRANSACTION_V2
 
 Partition = tuple[str, int]
 
@@ -94,7 +95,7 @@ class Coordinator:
 
     def end(self, who: Identity, *, commit: bool, version: int) -> tuple[int, Identity]:
         """Handle EndTxn: return an error code, and with version 2 the next identity."""
-        second = version >= 2
+        second = version >= TRANSACTION_V2
         if second and self.preparing:
             return ErrorCode.CONCURRENT_TRANSACTIONS, Identity(-1, -1)
         if who.producer_id != self.producer_id:

@@ -14,6 +14,8 @@ from typing import Any
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.protocol import AddPartitionsToTxnRequest, EndTxnRequest, ProduceRequest, TxnOffsetCommitRequest
+from kafwire.protocol.versions import TRANSACTION_V2
 from kafwire.records import RecordBatch, decode_batches, encode_batch
 from kafwire.testing.simulation.groups import Group, GroupApi, Kept
 from kafwire.testing.simulation.log import Answer, Call, Log, Stored
@@ -78,7 +80,7 @@ class TransactionApi(GroupApi):
         return response(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
     def _on_AddPartitionsToTxn(self, call: Call) -> Answer:
-        assert call.version <= 3, "later versions are for brokers"
+        assert call.version < AddPartitionsToTxnRequest.FOR_BROKERS, "later versions are for brokers"
         message, response = call.message, protocol.AddPartitionsToTxnResponse
         transactional_id = message.v3_and_below_transactional_id
         who = Identity(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
@@ -131,16 +133,24 @@ class TransactionApi(GroupApi):
         code = self._not_coordinator(call, message.group_id)
         if not code and self.before_4:  # the group is created first, for a refused member too
             self.groups.setdefault(message.group_id, Group())
-        if not code and call.version >= 5:
+        if not code and call.version >= TxnOffsetCommitRequest.ADDS_GROUP:
             code = self._add(call, message.transactional_id, who, set(), {message.group_id})
         elif not code:
             code = transaction.refuses(who)
             if not code and not transaction.groups:  # all groups' offsets are in one partition here
-                code = ErrorCode.TRANSACTION_ABORTABLE if call.version == 4 else ErrorCode.INVALID_TXN_STATE
+                code = (
+                    ErrorCode.TRANSACTION_ABORTABLE
+                    if call.version == TxnOffsetCommitRequest.ABORTABLE
+                    else ErrorCode.INVALID_TXN_STATE
+                )
         code = ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code
         member = message.member_id, message.generation_id_or_member_epoch
         refusal = self.refuses_member(message.group_id, *member, is_transactional=True)
-        if refusal == ErrorCode.ILLEGAL_GENERATION and call.version >= 6 and message.group_id not in self.groups:
+        if (
+            refusal == ErrorCode.ILLEGAL_GENERATION
+            and call.version >= TxnOffsetCommitRequest.BY_TOPIC_ID
+            and message.group_id not in self.groups
+        ):
             refusal = ErrorCode.GROUP_ID_NOT_FOUND
         code = code or refusal
         topics = []
@@ -168,7 +178,7 @@ class TransactionApi(GroupApi):
         if not code:
             who = Identity(message.producer_id, message.producer_epoch)
             code, identity = self.transactions[message.transactional_id].end(
-                who, commit=message.committed, version=2 if call.version >= 5 else 1
+                who, commit=message.committed, version=TRANSACTION_V2 if call.version >= EndTxnRequest.NEW_EPOCH else 1
             )
             self._decide(message.transactional_id)
         return protocol.EndTxnResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch)
@@ -249,14 +259,18 @@ class TransactionApi(GroupApi):
         # A transaction may not begin with a sequence above one that the leader has refused, and in version 2 only with
         # 0.
         lowest = log.verified.get(batch.producer_id, batch.base_sequence)
-        from_zero = call.version >= 12 and known != batch.producer_epoch
+        from_zero = call.version >= ProduceRequest.ADDS_PARTITIONS and known != batch.producer_epoch
         log.verified[batch.producer_id] = 0 if from_zero else min(batch.base_sequence, lowest)
-        if call.version >= 12:
+        if call.version >= ProduceRequest.ADDS_PARTITIONS:
             code = self._add(call, call.message.transactional_id, who, {where}, set())
         else:
             code = transaction.refuses(who)
             if not code and where not in transaction.partitions:
-                code = ErrorCode.TRANSACTION_ABORTABLE if call.version == 11 else ErrorCode.INVALID_TXN_STATE
+                code = (
+                    ErrorCode.TRANSACTION_ABORTABLE
+                    if call.version == ProduceRequest.ABORTABLE
+                    else ErrorCode.INVALID_TXN_STATE
+                )
         return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code
 
 

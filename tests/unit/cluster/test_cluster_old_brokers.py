@@ -131,22 +131,20 @@ def test_a_release_lacks_nothing(release: dict[str, int]) -> None:
 
 
 def test_the_needed_versions_are_declared() -> None:
-    for apis in NEEDED.values():
-        for name, (key, least) in apis.items():
-            kind: Any = protocol.MESSAGES[f"{name}Request"]
-            assert kind.api_key == key
-            assert least >= kind.min_version
+    kinds: dict[str, Any] = {name: protocol.MESSAGES[f"{name}Request"] for apis in NEEDED.values() for name in apis}
+    assert all(kind.min_version <= kind.LEAST <= kind.max_version for kind in kinds.values())
+    above = {name: kind.LEAST for name, kind in kinds.items() if kind.min_version < kind.LEAST}
+    assert above == {"Metadata": 4, "OffsetFetch": 7}
 
 
 @pytest.mark.parametrize("name", ["Metadata", "Fetch", "ListOffsets", "Produce"])
 def test_a_broker_below_is_refused_by_name(name: str) -> None:
     """The error comes at once, and names the needed version."""
-    _, least = next(apis[name] for apis in NEEDED.values() if name in apis)
-    with old_world(KAFKA_2_8, **{name: (0, least - 1)}) as world:
+    kind: Any = protocol.MESSAGES[f"{name}Request"]
+    with old_world(KAFKA_2_8, **{name: (0, kind.LEAST - 1)}) as world:
         world.create_topic("t")
         config = ClientConfig.build({"bootstrap_servers": world.bootstrap})
         requests = Requests(Cluster(world.engine, config))
-        kind: Any = protocol.MESSAGES[f"{name}Request"]
         started = world.engine.now_ms()
         with pytest.raises(ProtocolError) as caught:
             if name == "Metadata":
@@ -154,7 +152,7 @@ def test_a_broker_below_is_refused_by_name(name: str) -> None:
             else:
                 world.engine.run(requests.call(kind()))
         assert world.engine.now_ms() - started < 1_000
-        for words in (f"{name}Request", f"the broker 0 to {least - 1}", "Kafka 3.0 or newer is needed"):
+        for words in (f"{name}Request", f"the broker 0 to {kind.LEAST - 1}", "Kafka 3.0 or newer is needed"):
             assert words in str(caught.value)
 
 

@@ -24,6 +24,8 @@ from kafwire.protocol import (
     DescribeConfigsResponse,
     FetchRequest,
     FetchResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
     InitProducerIdRequest,
     ListOffsetsRequest,
     MetadataRequest,
@@ -528,11 +530,11 @@ def test_known_and_unknown_tags_are_written_in_order() -> None:
 
 
 def test_attributes_of_an_api() -> None:
-    assert FetchRequest.api_key == 1
-    assert FetchRequest.name == "FetchRequest"
-    assert (FetchRequest.min_version, FetchRequest.max_version, FetchRequest.flexible_from) == (4, 18, 12)
-    assert FetchRequest.response is FetchResponse
-    assert not FetchRequest.latest_unstable
+    assert HeartbeatRequest.api_key == 12
+    assert HeartbeatRequest.name == "HeartbeatRequest"
+    assert (HeartbeatRequest.min_version, HeartbeatRequest.max_version, HeartbeatRequest.flexible_from) == (0, 4, 4)
+    assert HeartbeatRequest.response is HeartbeatResponse
+    assert not HeartbeatRequest.latest_unstable
     assert InitProducerIdRequest.latest_unstable
     assert (InitProducerIdRequest.max_version, InitProducerIdRequest.max_stable_version) == (6, 5)
 

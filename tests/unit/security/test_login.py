@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 import kafwire
+from kafwire.config.sasl_mechanisms import NAMES
 from kafwire.errors import AuthenticationError, ConfigError
 from kafwire.runtime.engine import default_engine
 from kafwire.secret import Secret
-from kafwire.security.login import MECHANISMS, Login
+from kafwire.security.login import Login
 from kafwire.security.sasl.exchange import Exchange
 from tests.support.login_options import Options
 from tests.support.sasl_traps import CANARY, told
@@ -260,7 +261,7 @@ def all_of(value: object, seen: dict[int, object]) -> None:
             all_of(each, seen)
 
 
-@pytest.mark.parametrize("mechanism", sorted({*MECHANISMS} - {"GSSAPI"}))
+@pytest.mark.parametrize("mechanism", sorted({*NAMES} - {"GSSAPI"}))
 def test_no_object_shows_a_secret(monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
     """Reprs of all that a login and an exchange in the middle of its life are made of, but a `Secret`'s own text."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")

@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum { SMALL = 64 << 10 }; /* bytes; larger frames take long to decode: the engine is notified at once */
-enum { FIRST_VERSION = 13, LAST_VERSION = 18 };
 /* Partitions and aborted transactions of one response: the engine may refuse a response with more. */
 enum { MOST_ENTRIES = 1000000 };
 
@@ -137,9 +136,9 @@ void kw_fast_path_clear(kw_fast_path *fast_path) {
     pthread_mutex_unlock(&fast_path->lock);
 }
 
-void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int version, int32_t session) {
+void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int32_t session) {
     pthread_mutex_lock(&fast_path->lock);
-    fast_path->armed = version >= FIRST_VERSION && version <= LAST_VERSION ? token : 0;
+    fast_path->armed = token;
     fast_path->session = session;
     free(fast_path->taken);
     fast_path->taken = NULL;

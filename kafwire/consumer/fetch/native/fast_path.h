@@ -33,9 +33,9 @@ int kw_fast_path_expect(kw_fast_path *fast_path, const uint8_t topic_id[16], int
  * the engine has not seen; `out` describes them, and kw_fast_path_taken no longer returns them. */
 int kw_fast_path_forget(kw_fast_path *fast_path, const uint8_t topic_id[16], int32_t partition, int32_t number, kw_taken *out);
 void kw_fast_path_clear(kw_fast_path *fast_path);
-/* Allow the fast path for the response to the request `token`, sent in `version` (13 or later) within a fetch session
- * (0: a full request, whose response may name any session). Token 0: allow none. */
-void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int version, int32_t session);
+/* Allow the fast path for the response to the request `token`, sent within a fetch session (0: a full request, whose
+ * response may name any session) in a version that names topics by id. Token 0: allow none. */
+void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int32_t session);
 /* Queue the records of a frame (from its correlation id on). Called in any thread, as a response filter of loop.h.
  * 1: a waiting reader gets the records and notifies the engine; 0: the caller notifies it. */
 int kw_fast_path_take(void *fast_path, uint64_t token, kw_buf *frame);

@@ -12,11 +12,11 @@ from typing import Any
 
 from kafwire.broker.log.batch_header import BatchHeader
 from kafwire.errors import ErrorCode
+from kafwire.protocol import ProduceRequest
 from kafwire.testing.simulation.conduct.sent import Notes, Place, Sent
 
 # Requests of a transaction, which coordinators may execute late.
 REQUESTS = {"AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"}
-_FIRST_WITH_IMPLICIT_PARTITIONS = 12  # the version of Produce that adds its partitions itself (KIP-890)
 
 
 class Transactions:
@@ -39,7 +39,7 @@ class Transactions:
     def produces(self, sent: Sent, place: Place, header: BatchHeader) -> None:
         """Judge a batch of a transaction."""
         self._goes_on(sent, header.producer_id, header.producer_epoch)
-        needs_adding = sent.version < _FIRST_WITH_IMPLICIT_PARTITIONS
+        needs_adding = sent.version < ProduceRequest.ADDS_PARTITIONS
         if needs_adding and place not in self._added.get(header.producer_id, ()):
             self._notes.wrong(sent, f"{place} was not added to the transaction of producer {header.producer_id}")
 

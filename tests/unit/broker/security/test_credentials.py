@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.broker.security.credentials import HASHES, Credentials, credential_from_salted
+from kafwire.broker.security.credentials import Credentials, credential_from_salted
 from kafwire.broker.state import ClusterState
+from kafwire.config.sasl_mechanisms import SCRAM_HASHES
 from kafwire.errors import ErrorCode
 from tests.support.broker.driver import ask
 
@@ -53,7 +54,7 @@ def describe(state: Any, *names: Any) -> Any:
 def test_no_password_is_kept_of_scram(state: Any) -> None:
     credentials = state.part(Credentials)
     credentials.add_scram("alice", "alice-secret")
-    assert {mechanism for mechanism, _ in credentials.scram} == set(HASHES)
+    assert {mechanism for mechanism, _ in credentials.scram} == set(SCRAM_HASHES)
     for credential in credentials.scram.values():
         assert len(credential.salt) == 20
         assert "secret" not in repr(credential)

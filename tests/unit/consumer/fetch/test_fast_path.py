@@ -16,7 +16,7 @@ from kafwire.consumer.fetch._fetch import parse_answer, scan_headers
 from kafwire.consumer.fetch._fetch_buffer import FetchFastPath
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
-from kafwire.protocol import FetchResponse
+from kafwire.protocol import FetchRequest, FetchResponse
 from kafwire.records._arrow import Layout
 from kafwire.runtime._io import Loop
 from kafwire.testing.strategies import Versioned, messages
@@ -26,7 +26,7 @@ from tests.support.fetch_answers import EPOCH, LEADER, NODE, frame_of, tagged
 
 SESSION = 77
 END = 2**63 - 1
-VERSIONS = range(13, 19)
+VERSIONS = range(FetchRequest.BY_TOPIC_ID, FetchRequest.max_version + 1)
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_of_any_response_only_slices_that_the_engine_would_queue_are_taken(
     keys = [(topic.topic_id.bytes, part.partition_index) for topic in message.responses for part in topic.partitions]
     wants = {key: Wanted(n, data.draw(st.integers(0, 60))) for n, key in enumerate(dict.fromkeys(keys))}
     taken = check(frame_of(message, version), version, wants, 0)
-    assert version >= 13 or not taken
+    assert version in VERSIONS or not taken
 
 
 @given(st.binary(max_size=200), st.sampled_from(VERSIONS))
@@ -252,8 +252,9 @@ def test_a_response_with_an_error_of_another_session_or_version_is_not_taken(fed
     part = Part(partition=0, records=batch(0, 2, 0))
     assert fed.answer(made(part, error=70), 17) == {}
     assert fed.answer(made(part, session=78), 17, SESSION) == {}
-    assert fed.answer(made(part, version=12), 12) == {}
-    assert fed.answer(made(part, version=18), 19) == {}
+    before, beyond = VERSIONS[0] - 1, VERSIONS[-1] + 1
+    assert fed.answer(made(part, version=before), before) == {}
+    assert fed.answer(made(part, version=VERSIONS[-1]), beyond) == {}
     assert list(fed.answer(made(part, session=78), 17)) == [0], "a full request opens a session of any number"
 
 

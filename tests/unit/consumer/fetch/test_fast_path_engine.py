@@ -8,6 +8,7 @@ import pytest
 
 from kafwire.cluster.list_offsets import EARLIEST
 from kafwire.consumer.delivery.partition_claim import StreamEnded
+from kafwire.protocol import FetchRequest
 from kafwire.testing.simulation.log import Call
 from kafwire.types import TopicPartition
 from tests.support.group.lagging_consumer import LAG_S, Lagging
@@ -24,6 +25,26 @@ def test_records_are_read_before_the_engine_has_seen_them() -> None:
         lagging.consuming.until_read(lagging.rows)
         assert lagging.cursor.position == 15
         assert lagging.cursor.fetches >= 2
+        lagging.consuming.close()
+
+
+def test_the_negotiated_version_of_fetch_uses_the_fast_path() -> None:
+    """A version that the fast path does not read would disarm it silently: records then wait for the engine."""
+    with World() as world:
+        lagging = Lagging(world)
+        assert world.made("Fetch")[-1].version == FetchRequest.max_version
+        lagging.arrive()
+        lagging.consuming.close()
+
+
+@pytest.mark.parametrize("version", range(FetchRequest.BY_TOPIC_ID, FetchRequest.max_version + 1))
+def test_every_version_of_fetch_with_topic_ids_uses_the_fast_path(version: int) -> None:
+    with World() as world:
+        world.nodes[1].versions["Fetch"] = (FetchRequest.min_version, version)
+        lagging = Lagging(world)
+        assert world.made("Fetch")[-1].version == version
+        lagging.arrive()
+        lagging.consuming.until_read(lagging.rows)
         lagging.consuming.close()
 
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from kafwire.consumer.fetch._fetch import FetchAnswer, parse_answer, scan_headers
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
-from kafwire.protocol import FetchResponse
+from kafwire.protocol import FetchRequest, FetchResponse
 from kafwire.records import encode_batch
 from kafwire.testing.strategies import Versioned, messages
 from tests.support import seeds
 from tests.support.fetch_answers import EPOCH, LEADER, NODE, frame_of, tagged
 
-VERSIONS = range(4, 19)
+VERSIONS = range(FetchRequest.min_version, FetchRequest.max_version + 1)
 ANSWERS = messages(FetchResponse, records=st.none() | st.binary(max_size=200), unstable=True)
 
 
@@ -46,7 +46,7 @@ def seen(answer: FetchAnswer, data: bytes) -> list[tuple[Any, ...]]:
 def declared(message: FetchResponse, version: int) -> list[tuple[Any, ...]]:
     return [
         (
-            topic.topic_id.bytes if version >= 13 else topic.topic,
+            topic.topic_id.bytes if version >= FetchRequest.BY_TOPIC_ID else topic.topic,
             part.partition_index,
             part.error_code,
             part.high_watermark,
@@ -77,7 +77,11 @@ def test_the_reader_reads_the_bytes_of_the_declared_message(case: Versioned[Fetc
 
 
 def endpoints(message: FetchResponse, version: int) -> list[tuple[int, str, int, str | None]]:
-    return [(n.node_id, n.host, n.port, n.rack) for n in message.node_endpoints] if version >= 16 else []
+    return (
+        [(n.node_id, n.host, n.port, n.rack) for n in message.node_endpoints]
+        if version >= FetchRequest.NAMES_LEADERS
+        else []
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)

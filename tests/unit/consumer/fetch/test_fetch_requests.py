@@ -17,7 +17,7 @@ from kafwire.errors import ProtocolError
 from kafwire.protocol import FetchRequest
 from tests.support import seeds
 
-VERSIONS = range(4, 19)
+VERSIONS = range(FetchRequest.min_version, FetchRequest.max_version + 1)
 Entry = tuple[Any, ...]
 
 INT8, INT32, INT64 = (st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 32, 64))
@@ -42,9 +42,11 @@ COMMON = st.fixed_dictionaries(
 
 def grouped(entries: Iterable[Entry], version: int) -> list[tuple[dict[str, Any], list[Entry]]]:
     """Consecutive entries of one topic, and how that version names it."""
-    identity: Callable[[Entry], Any] = (lambda entry: entry[1]) if version >= 13 else (lambda entry: entry[0])
+    identity: Callable[[Entry], Any] = (
+        (lambda entry: entry[1]) if version >= FetchRequest.BY_TOPIC_ID else (lambda entry: entry[0])
+    )
     return [
-        ({"topic_id": uuid.UUID(bytes=topic)} if version >= 13 else {"topic": topic}, list(group))
+        ({"topic_id": uuid.UUID(bytes=topic)} if version >= FetchRequest.BY_TOPIC_ID else {"topic": topic}, list(group))
         for topic, group in itertools.groupby(entries, identity)
     ]
 
@@ -127,9 +129,9 @@ def test_nothing_can_be_forgotten_before_sessions() -> None:
             encode(version, forget=[("t", bytes(16), 0)])
 
 
-@pytest.mark.parametrize("version", [3, 19, -1])
+@pytest.mark.parametrize("version", [VERSIONS[0] - 1, VERSIONS[-1] + 1, -1])
 def test_other_versions_are_refused(version: int) -> None:
-    with pytest.raises(ProtocolError, match=f"versions 4 to 18, not {version}"):
+    with pytest.raises(ProtocolError, match=f"versions {VERSIONS[0]} to {VERSIONS[-1]}, not {version}"):
         encode(version)
 
 

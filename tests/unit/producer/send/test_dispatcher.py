@@ -12,13 +12,14 @@ import pytest
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.producer.outcome import response
 from kafwire.producer.send import dispatcher
+from kafwire.protocol import ProduceRequest
 from kafwire.testing.simulation.kafka import NEVER, Call
 from tests.support.simulated.producer import Work, log_of, produced, values
 from tests.support.simulated.world import World
 
 
 @pytest.mark.parametrize("topic_ids", [True, False])
-@pytest.mark.parametrize("version", range(3, 14))
+@pytest.mark.parametrize("version", range(ProduceRequest.min_version, ProduceRequest.max_version + 1))
 def test_every_version_of_produce_is_spoken(version: int, *, topic_ids: bool) -> None:
     with World(topic_ids=topic_ids) as world:
         world.nodes[1].versions["Produce"] = (3, version)

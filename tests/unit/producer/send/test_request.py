@@ -10,14 +10,14 @@ import pytest
 from kafwire import protocol
 from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer._queues import PartitionQueue
-from kafwire.producer.send.direct_send import FIRST_VERSION, plain_answer
-from kafwire.producer.send.request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request, single_frame
+from kafwire.producer.send.direct_send import plain_answer
+from kafwire.producer.send.request import produce_request, single_frame
 from kafwire.protocol import ProduceRequest, ProduceResponse
 from tests.support.accumulator_store import Store
 from tests.support.reference_messages import uvarint
 
 VERSIONS = range(ProduceRequest.min_version, ProduceRequest.max_version + 1)
-PLAIN_VERSIONS = [version for version in VERSIONS if version >= FIRST_VERSION]
+PLAIN_VERSIONS = [version for version in VERSIONS if version >= ProduceRequest.LOG_START]
 FLEXIBLE_FROM = 9
 TOPIC_ID = uuid.UUID("6a3c9b52-1f0d-4e67-9a0b-5d1c2e3f4a5b")
 QUEUES = [("t", 0), ("t", 300), ("a" * 126, 1), ("a" * 127, 2), ("a" * 249, 2**31 - 1)]
@@ -61,7 +61,7 @@ def frame_with(
 
 
 def name_of(version: int, topic: str) -> bytes:
-    return TOPIC_ID.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.encode()
+    return TOPIC_ID.bytes if version >= ProduceRequest.BY_TOPIC_ID else topic.encode()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -86,7 +86,7 @@ def test_it_is_what_produce_request_makes_of_one_batch(store: Store, version: in
 def test_the_declared_request_says_the_same(version: int, queue: PartitionQueue) -> None:
     data = ProduceRequest.PartitionProduceData(index=queue.partition, records=memoryview(b"batch" * 40))
     topic = ProduceRequest.TopicProduceData(partition_data=[data])
-    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+    if version >= ProduceRequest.BY_TOPIC_ID:
         topic.topic_id = TOPIC_ID
     else:
         topic.name = queue.topic
@@ -107,7 +107,7 @@ def response_of(version: int, queue: PartitionQueue, correlation_id: int, number
         log_start_offset=log_start_offset,
     )
     topic = ProduceResponse.TopicProduceResponse(partition_responses=[part])
-    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+    if version >= ProduceRequest.BY_TOPIC_ID:
         topic.topic_id = TOPIC_ID
     else:
         topic.name = queue.topic
@@ -145,7 +145,7 @@ def test_a_response_with_another_field_set_is_not_plain(version: int) -> None:
     plain, at = plain_answer(version, queue, TOPIC_ID)
     part = ProduceResponse.PartitionProduceResponse(index=1)
     topic = ProduceResponse.TopicProduceResponse(partition_responses=[part])
-    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+    if version >= ProduceRequest.BY_TOPIC_ID:
         topic.topic_id = TOPIC_ID
     else:
         topic.name = "t"
@@ -162,7 +162,7 @@ def test_a_response_with_another_field_set_is_not_plain(version: int) -> None:
         (part, "index", 2),
         (part, "unknown_tagged_fields", ((5, b"x"),)),
         (topic, "partition_responses", [part, part]),
-        (topic, "topic_id" if version >= FIRST_VERSION_WITH_TOPIC_IDS else "name", "u"),
+        (topic, "topic_id" if version >= ProduceRequest.BY_TOPIC_ID else "name", "u"),
         (answer, "responses", []),
     ]:
         if name == "unknown_tagged_fields" and version < FLEXIBLE_FROM:

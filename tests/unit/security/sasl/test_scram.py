@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafwire.config.sasl_mechanisms import SCRAM_HASHES
 from kafwire.errors import AuthenticationError
 from kafwire.secret import Secret
-from kafwire.security.sasl.scram import HASHES, MAX_MESSAGE_BYTES, ScramExchange, ScramKeys
+from kafwire.security.sasl.scram import MAX_MESSAGE_BYTES, ScramExchange, ScramKeys
 from tests.support.deadlines import ended
 from tests.support.sasl_traps import CANARY, check_refused, told
 
@@ -37,7 +38,7 @@ def started(mechanism: str = "SCRAM-SHA-256", **more: object) -> ScramExchange:
 
 def server_final(mechanism: str, client_first: bytes, server_first: bytes, final: bytes, password: bytes) -> bytes:
     """The last message of a broker that knows the password, written down from RFC 5802."""
-    name = HASHES[mechanism]
+    name = SCRAM_HASHES[mechanism]
     salt, count = server_first.split(b",")[1][2:], int(server_first.split(b",")[2][2:])
     salted = hashlib.pbkdf2_hmac(name, password, base64.b64decode(salt), count)
     client_key = hmac.new(salted, b"Client Key", name).digest()
@@ -60,7 +61,7 @@ def test_the_example_of_rfc_7677(mechanism: str) -> None:
     check_refused(exchange, final)
 
 
-@pytest.mark.parametrize("mechanism", HASHES)
+@pytest.mark.parametrize("mechanism", SCRAM_HASHES)
 @pytest.mark.parametrize("tokenauth", [False, True])
 def test_the_calculation_of_rfc_5802(mechanism: str, tokenauth: bool) -> None:
     exchange = ScramExchange(mechanism, "a=b,c", Secret("\u00ad\ufb01"), nonce=NONCE, tokenauth=tokenauth)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kafwire import protocol, records
 from kafwire.errors import ProtocolError
+from kafwire.protocol import FetchRequest, ProduceRequest
 from kafwire.testing.faults import (
     CONNECT,
     BlackHole,
@@ -389,7 +390,7 @@ def unreadable(blobs: list[bytes]) -> int:
     return found
 
 
-@pytest.mark.parametrize("version", range(3, 14))
+@pytest.mark.parametrize("version", range(ProduceRequest.min_version, ProduceRequest.max_version + 1))
 @pytest.mark.parametrize("spot", [0.0, 0.3, 0.5, 0.999999])
 def test_damage_to_produced_records_is_what_their_checksums_see(version: int, spot: float) -> None:
     frame = produce(version, [batches(), None, batches(1)])
@@ -430,7 +431,7 @@ def test_damage_makes_no_sequence_negative() -> None:
             assert {at - begin: by for at, by in changed.items() if by} == {place: expected}
 
 
-@pytest.mark.parametrize("version", range(4, 19))
+@pytest.mark.parametrize("version", range(FetchRequest.min_version, FetchRequest.max_version + 1))
 @pytest.mark.parametrize("spot", [0.0, 0.5, 0.999999])
 def test_damage_to_fetched_records_is_what_their_checksums_see(version: int, spot: float) -> None:
     frame = fetched(version, [b"", batches(3)[:-20], None])  # a broker cuts the last batch off
