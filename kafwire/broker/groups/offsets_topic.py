@@ -27,7 +27,6 @@ _OFFSET_KEY, _GROUP_KEY = 1, 2  # versions of keys, which tell readers the type 
 _OFFSET_VALUE, _GROUP_VALUE = 4, 3
 _MOST_REPLICAS = 3  # offsets.topic.replication.factor
 
-
 Place = tuple[str, int]  # a topic's name and a partition's number
 
 
