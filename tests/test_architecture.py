@@ -18,6 +18,7 @@ import pytest
 from kafwire.errors import ErrorCode
 from scripts.run_tests import EVERYDAY, ONLY, SHARDS, WITHOUT
 from scripts.tree import COMPILED, imports_of
+from tests.support.import_circles import circles, imports
 from tests.support.parts import IN_TURN
 
 ROOT = Path(__file__).parent.parent
@@ -46,6 +47,25 @@ DECLARATIONS = {
 
 # Where documented modules were before, and where they are.
 ALIASES = {"kafwire.structs": "kafwire.types", "kafwire.wire.dump": "kafwire.protocol.dump"}
+
+# The modules that import each other. The list only shrinks.
+CIRCLES = [
+    {"kafwire._codec", "kafwire.records._message_set"},
+    {"kafwire.aio.producer", "kafwire.aio.transaction"},
+    {"kafwire.cluster.broker_connection", "kafwire.cluster.node", "kafwire.cluster.reachability_log"},
+    {"kafwire.cluster.cluster", "kafwire.cluster.topic_lookup"},
+    {
+        "kafwire.consumer.fetch.broker_fetcher",
+        "kafwire.consumer.fetch.brokers",
+        "kafwire.consumer.fetch.engine",
+        "kafwire.consumer.fetch.offset_reset",
+        "kafwire.consumer.fetch.position_validation",
+        "kafwire.consumer.fetch.response_parts",
+    },
+    {"kafwire.records._compress", "kafwire.records._libraries"},
+    {"kafwire.sync.producer", "kafwire.sync.transaction"},
+    {"kafwire.testing.cluster", "kafwire.testing.cluster_command"},
+]
 
 # An import of one of these hides time, chance or the outside world in values that have to be passed.
 IMPURE_MODULES = {
@@ -236,6 +256,30 @@ def test_a_compiled_module_uses_lower_layers_only(name: str) -> None:
             }
             is_declaration = used in DECLARATIONS or used.startswith("kafwire.protocol.api.")  # a message's versions
             assert is_declaration or used in light, f"{name} is compiled and may not use {used}"
+
+
+def test_modules_import_in_no_circle() -> None:
+    """Type imports, imports inside functions and cimports count."""
+    found = circles(imports())
+    new = [sorted(circle) for circle in found if circle not in CIRCLES]
+    assert not new, (
+        f"these modules import each other: {new}. Declare in the lower module a protocol of what it needs, or move the "
+        "shared fact down: an import inside a function or under TYPE_CHECKING is part of a circle too"
+    )
+    assert found == CIRCLES, "remove from CIRCLES what is no circle any more"
+
+
+@pytest.mark.parametrize(
+    ("uses", "found"),
+    [
+        ({"a": "b", "b": "c", "c": ""}, []),
+        ({"a": "b", "b": "a", "c": "a"}, [{"a", "b"}]),
+        ({"a": "b", "b": "c", "c": "ad", "d": ""}, [{"a", "b", "c"}]),
+        ({"a": "b", "b": "a", "c": "bd", "d": "c"}, [{"a", "b"}, {"c", "d"}]),
+    ],
+)
+def test_circles_are_found(uses: dict[str, str], found: list[set[str]]) -> None:
+    assert circles(uses) == found
 
 
 def test_the_picture_of_the_tree_is_the_tree() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 if TYPE_CHECKING:
     from kafwire.broker.faults import Apis, Fault, Faults, Whose
     from kafwire.broker.log.partition import Partition
-    from kafwire.broker.request_log import SeenRequest
+    from kafwire.broker.request import SeenRequest
     from kafwire.broker.socket_server import SocketServer
     from kafwire.broker.state import ClusterState
     from kafwire.broker.topics.topics import Topic

@@ -1,4 +1,4 @@
-"""The choice of the file that handles a request, and the served versions.
+"""The way of a request to the file that handles it, and the served versions.
 
 A module of `api/` with a function `handle(state, request)` serves the API of its name, in all its stable versions. Its
 docstring names the KIPs.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafwire import protocol
 from kafwire.broker import api
-from kafwire.broker.request import HANG_UP, NO_ANSWER, Answer, Request
+from kafwire.broker.request import HANG_UP, LATER, NO_ANSWER, Answer, Request
 from kafwire.broker.security import authorization, authorized_operations, login
 
 if TYPE_CHECKING:
@@ -56,8 +56,28 @@ def _module_name(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
-    """Handle a request. The driver has checked its API and version."""
+def receive(state: ClusterState, request: Request, now_ms: float) -> None:
+    """Handle a request. Its response is among the replies of the state at once, or later."""
+    state.advance(now_ms)
+    request.at_ms = now_ms
+    state.requests.add(request)
+    handle(state, request)
+
+
+def handle(state: ClusterState, request: Request) -> None:
+    """Handle a received request; a held one is handled again."""
+    for interceptor in state.interceptors:
+        answer = interceptor(request)
+        if answer is not None:
+            break
+    else:
+        answer = _serve(state, request)
+    if answer is not LATER:
+        state.reply(request, answer)
+
+
+def _serve(state: ClusterState, request: Request) -> Answer:
+    """Return the handler's response, or a refusal. The driver has checked the API and version of the request."""
     its = served().get(type(request.message).api_key)
     if its is None:
         return HANG_UP

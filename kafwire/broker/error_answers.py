@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafwire.broker import answer_levels
-from kafwire.broker.answer_levels import ELEMENT, PARTITION, TOPIC, TOPIC_RESOURCE, Level, field_of
+from kafwire.broker.answer_levels import ELEMENT, PARTITION, TOPIC, Level, field_of
 from kafwire.broker.api.fetch import FetchSessions
 from kafwire.broker.request import HANG_UP, NO_ANSWER, Answer, Request
+from kafwire.broker.request_places import NameOf, index_of, places_of, topic_of
 from kafwire.protocol.spec import Struct
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 FETCH_ERRORS = "fetch errors"  # the note in which Fetch's handler finds the failing places: `ErrorPlace`
 _IDENTITIES = ("name", "topic", "topic_name", "topic_id", "group_id", "transactional_id")
-NameOf = Callable[[uuid.UUID], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +56,6 @@ def named(state: ClusterState) -> NameOf:
         return None if topic is None else topic.name
 
     return name_of
-
-
-def places_of(api: str, version: int, message: Any, name_of: NameOf) -> list[tuple[str, int | None]]:
-    """Return the topics and partitions that a request names: (topic, None) where it names no partition."""
-    found: list[tuple[str, int | None]] = []
-    if api == "AlterReplicaLogDirs":
-        return [(topic.name, index) for each in message.dirs for topic in each.topics for index in topic.partitions]
-
-    def walk(levels: tuple[Level, ...], struct: Any, topic: str | None) -> None:
-        level = levels[0]
-        for array in level.asked:
-            for element in getattr(struct, array, None) or ():
-                its = _topic(element, name_of) if level.kind == TOPIC else topic
-                index = _index(element) if level.kind == PARTITION else None
-                if len(levels) > 1 and levels[1].asked:
-                    walk(levels[1:], element, its)
-                elif its is not None:
-                    found.append((its, index))
-
-    levels = answer_levels.path(api, version)
-    if levels:
-        walk(levels, message, None)
-    return found
 
 
 def fetched_places(state: ClusterState, request: Request) -> list[tuple[str, int | None]]:
@@ -263,25 +240,6 @@ def _is_known_later(levels: tuple[Level, ...], message: Any) -> bool:
 # --- from a request
 
 
-def _topic(element: Any, name_of: NameOf) -> str | None:
-    if isinstance(element, str):
-        return element
-    if getattr(element, "resource_type", TOPIC_RESOURCE) != TOPIC_RESOURCE:
-        return None
-    for name in answer_levels.names_of(TOPIC):
-        found = getattr(element, name, None)
-        if found:
-            return str(found)
-    topic_id = getattr(element, "topic_id", None)
-    return None if topic_id is None else name_of(topic_id) or str(topic_id)
-
-
-def _index(element: Any) -> int | None:
-    if isinstance(element, int):
-        return element
-    return next((getattr(element, n) for n in answer_levels.names_of(PARTITION) if hasattr(element, n)), None)
-
-
 def _split(
     levels: tuple[Level, ...],
     struct: Any,
@@ -304,9 +262,9 @@ def _split(
             continue
         left = rest.setdefault(array, [])
         for element in getattr(struct, array) or ():
-            its = _topic(element, name_of) if level.kind == TOPIC else topic
+            its = topic_of(element, name_of) if level.kind == TOPIC else topic
             is_other = level.kind == TOPIC and its is None and error.topic is not None
-            if is_other or not error.concerns(its, _index(element) if level.kind == PARTITION else None):
+            if is_other or not error.concerns(its, index_of(element) if level.kind == PARTITION else None):
                 left.append(element)
                 continue
             answer = _answering(level, element_kind, element, version)
@@ -370,8 +328,8 @@ def _overwrite(answer: Answer, levels: tuple[Level, ...], version: int, error: E
     def walk(struct: Any, levels: tuple[Level, ...], topic: str | None) -> None:
         level = levels[0]
         for element in getattr(struct, level.answers) or ():
-            its = _topic(element, name_of) if level.kind == TOPIC else topic
-            if not error.concerns(its, _index(element) if level.kind == PARTITION else None):
+            its = topic_of(element, name_of) if level.kind == TOPIC else topic
+            if not error.concerns(its, index_of(element) if level.kind == PARTITION else None):
                 continue
             if len(levels) > 1:
                 walk(element, levels[1:], its)

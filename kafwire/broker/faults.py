@@ -24,9 +24,9 @@ from kafwire.broker.error_answers import (
     inject,
     named,
     overwrite,
-    places_of,
 )
 from kafwire.broker.request import HANG_UP, LATER, Answer, Request
+from kafwire.broker.request_places import places_of
 from kafwire.errors import ErrorCode
 from kafwire.similar_names import similar
 
@@ -187,7 +187,7 @@ class Faults:
         held, fault.held = fault.held, []
         for request in held:
             if request.connection.is_open:
-                self._state.handle(request)
+                dispatch.handle(self._state, request)
 
     def clear(self) -> None:
         """End all faults. Leaders, coordinators and brokers stay as they are."""

@@ -1,13 +1,16 @@
-"""A request at a broker, its connection, and the values that replace a response."""
+"""A request at a broker, its entry in the log of requests, its connection, and the values that replace a response."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from kafwire.broker.request_places import places_of
+
 if TYPE_CHECKING:
-    from kafwire.broker.request_log import SeenRequest
+    from kafwire.broker.topics.topics import Topics
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
@@ -30,6 +33,49 @@ class Connection:
     closes: bool = False  # closes after its next response
     client_software: tuple[str, str] = ("unknown", "unknown")
     is_open: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class SeenRequest:
+    """A request that a broker has received."""
+
+    number: int  # from 1, in the order of arrival, over all brokers
+    api: str  # such as `Produce`
+    version: int
+    node: int
+    client_id: str | None
+    principal: str  # the user of the connection at that time
+    connection: int  # the connection's number
+    at: float  # seconds since the start of the brokers
+    message: Any  # the request, a class of `kafwire.protocol`
+    fault: str = ""  # the fault that was applied to it
+    _topics: Topics | None = field(default=None, repr=False)
+
+    @property
+    def partitions(self) -> list[tuple[str, int | None]]:
+        """The topics and partitions of the request; (topic, None) if it names no partition."""
+        return places_of(self.api, self.version, self.message, self._name_of)
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics of the request, each once."""
+        return list(dict.fromkeys(topic for topic, _ in self.partitions))
+
+    def _name_of(self, topic_id: uuid.UUID) -> str | None:
+        topic = None if self._topics is None else self._topics.by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def __str__(self) -> str:
+        named = [topic if index is None else f"{topic}-{index}" for topic, index in self.partitions]
+        about = ", ".join(named[:4]) + (f" and {len(named) - 4} more" if len(named) > 4 else "")
+        parts = [
+            f"{self.at:9.3f} s",
+            f"broker {self.node}",
+            f"connection {self.connection}",
+            f"{self.api} v{self.version}",
+            f"of {self.client_id or 'an unnamed client'}",
+        ]
+        return "  ".join([*parts, *([about] if about else []), *([f"[{self.fault}]"] if self.fault else [])])
 
 
 @dataclass(slots=True, eq=False)

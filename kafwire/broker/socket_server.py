@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafwire.broker import dispatch
 from kafwire.broker.error_answers import ErrorPlace, error_answer
 from kafwire.broker.frames import has_long_text, read_request, write_pieces
 from kafwire.broker.log.log import FileSpan
@@ -425,7 +426,7 @@ class SocketServer:
                 return
             peer.is_busy = True
             try:
-                self.state.receive(request, now_ms)
+                dispatch.receive(self.state, request, now_ms)
             except Exception as error:  # noqa: BLE001 - its connection ends, as in Kafka
                 self.problems.append(error)
                 _log.exception("%s of version %d failed", request.name, request.version)

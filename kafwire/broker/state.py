@@ -1,11 +1,11 @@
 """A cluster of brokers as one state machine without clock, socket or randomness: `(state, request, now) -> responses`.
 
-    state.receive(request, now_ms)       # the last request of its connection has its response
-    state.advance(now_ms)                # time has passed: at `state.next_due_ms` at the latest
+    dispatch.receive(state, request, now_ms)  # the last request of its connection has its response
+    state.advance(now_ms)                     # time has passed: at `state.next_due_ms` at the latest
     for request, response in state.take_replies(): ...
 
 Driven by sockets (`socket_server.py`), it is the embedded broker. Driven by a simulated network, it is a world for
-tests (`kafwire.testing.simulation`). Handlers are one file per API, in `api/`.
+tests (`kafwire.testing.simulation`). `dispatch.py` calls the handlers, which are one file per API, in `api/`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafwire.broker import dispatch
-from kafwire.broker.log.partition import Partition
+from kafwire.broker.log.partition import Partition, PartitionTopic
 from kafwire.broker.log.replication import Replication
-from kafwire.broker.request import LATER, Answer, Connection, Request
+from kafwire.broker.request import Answer, Connection, Request
 from kafwire.broker.request_log import RequestLog
 from kafwire.broker.security.acls import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from kafwire.broker.storage.journal import JournalWriter, NoJournal
 from kafwire.broker.timers import Timer, Timers
 from kafwire.broker.topics.configs import BROKER_CONFIGS, COARSER, TOPIC_CONFIGS
 from kafwire.broker.topics.group_configs import GROUP_CONFIGS, broker_option
-from kafwire.broker.topics.topics import Topic, Topics
+from kafwire.broker.topics.topics import Topics
 
 WALL_MS = 1_700_000_000_000
 INTERNAL_PARTITIONS = 50  # of __consumer_offsets and __transaction_state
@@ -173,7 +172,7 @@ class ClusterState:
         """Return an integer group option."""
         return int(self.group_config(group_id, name))
 
-    def topic_config(self, topic: Topic, name: str) -> str:
+    def topic_config(self, topic: PartitionTopic, name: str) -> str:
         """Return a topic option: its own, or the broker's."""
         found = topic.configs.get(name)
         if found is not None:
@@ -204,24 +203,6 @@ class ClusterState:
         connection.is_open = False
         for watcher in self.disconnect_watchers:
             watcher(connection)
-
-    def receive(self, request: Request, now_ms: float) -> None:
-        """Handle a request. Its response is among the replies at once, or later."""
-        self.advance(now_ms)
-        request.at_ms = now_ms
-        self.requests.add(request)
-        self.handle(request)
-
-    def handle(self, request: Request) -> None:
-        """Handle a received request; a held one is handled again."""
-        for interceptor in self.interceptors:
-            answer = interceptor(request)
-            if answer is not None:
-                break
-        else:
-            answer = dispatch.handle(self, request)
-        if answer is not LATER:
-            self.reply(request, answer)
 
     def reply(self, request: Request, answer: Answer) -> None:
         """Queue a response, after the changes of fault scripts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
-from typing import assert_never
+from typing import Any, Protocol, assert_never
 
 from kafwire.errors import (
     AuthorizationError,
@@ -20,9 +20,8 @@ from kafwire.stream.elements import Abandoned, Origin, first_of, records_of
 from kafwire.stream.errors import NotNow, StreamError
 from kafwire.stream.failed_record import failed, text_of
 from kafwire.stream.failure_policy import FailurePolicy, SendDeadLetter, SendLater, Skip, StopStream, TryAgain
-from kafwire.stream.interfaces import Sink, TransactionalSink
+from kafwire.stream.interfaces import AnySink, Sink, TransactionalSink
 from kafwire.stream.message import Message
-from kafwire.stream.partition_run import PartitionRun
 from kafwire.stream.summary import Counters
 from kafwire.types import TopicPartition
 
@@ -30,6 +29,30 @@ log = logging.getLogger("kafwire")
 
 # Errors of a transaction that writes a failed record: beginning a new one helps against all others.
 PASSED_ON = (AuthorizationError, ConfigError, RecordTooLargeError, TransactionError)
+
+
+class LetterWriter(Protocol):
+    """The writer of a partition."""
+
+    async def write_to(self, sink: AnySink, value: Any, origin: Origin) -> Awaitable[object] | None:
+        """Call a sink, if the partition is still this member's."""
+        ...
+
+
+class FailedPartition(Protocol):
+    """The partition of a failed record. `is_torn`: an element was abandoned, and later ones may be stored."""
+
+    where: TopicPartition
+    is_torn: bool
+
+    @property
+    def writer(self) -> LetterWriter:
+        """The writer of the partition."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; raise `Abandoned` if waiting records are left to the next reader."""
+        ...
 
 
 class Failures:
@@ -64,7 +87,7 @@ class Failures:
         return -(-self._clock.time_ns() // 1_000_000)
 
     async def handle(
-        self, owner: PartitionRun, origin: Origin, error: Exception, attempt: int, step: str, tried: int = 0
+        self, owner: FailedPartition, origin: Origin, error: Exception, attempt: int, step: str, tried: int = 0
     ) -> float | None:
         """Handle an error after `attempt` calls.
 
@@ -109,7 +132,7 @@ class Failures:
 
     async def _write(
         self,
-        owner: PartitionRun,
+        owner: FailedPartition,
         origin: Origin,
         error: Exception,
         attempt: int,
@@ -139,7 +162,9 @@ class Failures:
             )
             raise
 
-    async def _write_when_ready(self, letter: Message, owner: PartitionRun, origin: Origin) -> Awaitable[object] | None:
+    async def _write_when_ready(
+        self, letter: Message, owner: FailedPartition, origin: Origin
+    ) -> Awaitable[object] | None:
         assert self._letters is not None
         while True:
             try:

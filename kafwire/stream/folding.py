@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafwire.stream.elements import Cover, Element, Gathered, Origin
 from kafwire.stream.errors import NotNow
@@ -12,12 +12,30 @@ from kafwire.stream.reducing import Fold, FoldCover, Reducer
 from kafwire.stream.steps import Reduce, name_of
 
 if TYPE_CHECKING:
-    from kafwire.stream.partition_run import PartitionRun
-    from kafwire.stream.runner import StreamRun
+    from kafwire.consumer.offsets.completed_offsets import CompletedOffsets
+    from kafwire.stream.interfaces import AnySink
+    from kafwire.stream.limits import Limits
+    from kafwire.stream.worker_pool import WorkerPool
 
 Through = Callable[[list[Any], list[Any]], Awaitable[tuple[list[Any], list[Any]]]]
 FailsForNow = Callable[[Origin, Exception, int, str], Awaitable[bool]]
 Write = Callable[[Element, None], Awaitable[None]]
+
+
+class FoldedStream(Protocol):
+    """The stream of a fold, whose results go to its workers, or without workers to its sink."""
+
+    limits: Limits
+    pool: WorkerPool | None
+    sink: AnySink | None
+
+
+class FoldedPartition(Protocol):
+    """The partition of a fold. `is_torn`: an element was abandoned, and later ones may be stored."""
+
+    offsets: CompletedOffsets | None
+    in_flight: int
+    is_torn: bool
 
 
 class Folding:
@@ -25,8 +43,8 @@ class Folding:
 
     def __init__(
         self,
-        stream: StreamRun,
-        owner: PartitionRun,
+        stream: FoldedStream,
+        owner: FoldedPartition,
         step: Reduce,
         through: Through,
         fails_for_now: FailsForNow,

@@ -7,7 +7,7 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafwire.consumer.offsets.completed_offsets import CompletedOffsets
 from kafwire.records._records import Batch, Record
@@ -15,20 +15,63 @@ from kafwire.stream.batching import Batcher
 from kafwire.stream.elements import Abandoned, Element, Gathered, Origin, covers, end_of, records_of
 from kafwire.stream.errors import NotNow
 from kafwire.stream.failed_record import due_ms
-from kafwire.stream.folding import Folding
+from kafwire.stream.folding import FoldedStream, Folding
 from kafwire.stream.interfaces import SourcePartition
-from kafwire.stream.partition_writer import SINK, PartitionWriter
+from kafwire.stream.partition_writer import SINK, PartitionWriter, WrittenStream
 from kafwire.stream.steps import Map
 from kafwire.stream.transforms import Section, SectionRun, section
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafwire.stream.runner import StreamRun
+    from kafwire.stream.failures import Failures
+    from kafwire.stream.steps import Plan
 
 # How many records go through a step before other partitions get their turn.
 SLICE_RECORDS = 1024
 # How many elements are made for workers at a time; with more, the workers would begin late.
 TURN_ELEMENTS = 16
+
+
+class PartitionStream(WrittenStream, FoldedStream, Protocol):
+    """The stream of a partition: its steps and limits, and the events of which the partition informs it."""
+
+    plan: Plan
+    before: Section
+    between: Section
+    failures: Failures
+    retry_topics: set[str]
+    is_stopping: bool
+
+    @property
+    def may_leave(self) -> bool:
+        """True if waiting records may be left to the next reader."""
+        ...
+
+    @property
+    def leaves_waiting(self) -> bool:
+        """True if the stream stops, and leaves waiting records to the next run."""
+        ...
+
+    @property
+    def is_closing_transaction(self) -> bool:
+        """True if partitions must park."""
+        ...
+
+    async def on_batch(self, run: PartitionRun, batch: Batch) -> bool:
+        """Prepare a batch of a partition; False: it must not be processed."""
+        ...
+
+    async def on_records(self, count: int) -> None:
+        """Count records of a batch that are about to be processed."""
+        ...
+
+    def on_completed(self, run: PartitionRun, first_offset: int, next_offset: int, committable: int) -> None:
+        """Note completed offsets of a partition, and how many more are committable."""
+        ...
+
+    def on_parked(self) -> None:
+        """Wake the transaction: a partition has nothing in flight, has parked, or has ended."""
+        ...
 
 
 class PartitionRun:
@@ -38,7 +81,7 @@ class PartitionRun:
     room for more, a `batch` list that is due, the stream's end, and a transaction's end, at which it parks.
     """
 
-    def __init__(self, stream: StreamRun, partition: SourcePartition) -> None:
+    def __init__(self, stream: PartitionStream, partition: SourcePartition) -> None:
         self.where = TopicPartition(partition.topic, partition.partition)
         self.partition = partition
         self.in_flight = 0

@@ -7,7 +7,7 @@ import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafwire.errors import TransactionAbortableError
 from kafwire.records._records import Record
@@ -19,10 +19,60 @@ from kafwire.stream.message import Message
 from kafwire.stream.running_calls import SerialCalls
 
 if TYPE_CHECKING:
-    from kafwire.stream.partition_run import PartitionRun
-    from kafwire.stream.runner import StreamRun
+    from kafwire.stream.interfaces import SourcePartition
+    from kafwire.stream.key_order import KeyOrder
+    from kafwire.stream.running_calls import RunningCalls
+    from kafwire.types import TopicPartition
 
 SINK = "sink"
+
+
+class WrittenStream(Protocol):
+    """The stream of a writer. `writes` has the order of writes within each lane, if `orders_writes`."""
+
+    sink: AnySink | None
+    calls: RunningCalls
+    orders_writes: bool
+    writes: KeyOrder[Element]
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """True if results and offsets are committed in transactions."""
+        ...
+
+    def write_lane_of(self, element: Element) -> Hashable | None:
+        """Return the lane that orders an element's writes; None: no order."""
+        ...
+
+    def guard(self, task: asyncio.Task[None]) -> None:
+        """Fail the stream if the task fails."""
+        ...
+
+
+class WrittenPartition(Protocol):
+    """The partition of a writer. `covered`: elements cover the offsets up to here."""
+
+    where: TopicPartition
+    partition: SourcePartition
+    covered: int
+    in_flight: int
+    is_torn: bool
+
+    def check(self) -> None:
+        """Raise `Abandoned` if the partition is another member's."""
+        ...
+
+    def on_success(self) -> None:
+        """Note that a record was processed without a failure."""
+        ...
+
+    def complete(self, first_offset: int, next_offset: int) -> None:
+        """Complete offsets: all their results are stored."""
+        ...
+
+    async def fails_for_now(self, origin: Origin, error: Exception, attempt: int, step: str) -> bool:
+        """Wait after a failure; True: try again, False: the record is finished."""
+        ...
 
 
 class PartitionWriter:
@@ -33,7 +83,7 @@ class PartitionWriter:
     while those of other keys continue; otherwise deliveries overlap.
     """
 
-    def __init__(self, stream: StreamRun, run: PartitionRun) -> None:
+    def __init__(self, stream: WrittenStream, run: WrittenPartition) -> None:
         self._stream = stream
         self._run = run
         self._calls = SerialCalls(run.where, SINK)

@@ -17,9 +17,10 @@ from kafwire.stream.dead_letter_limits import DeadLetterLimits
 from kafwire.stream.failure_policy import FailurePolicy, RetryTopic
 from kafwire.stream.interfaces import Sink, Source, TransactionalSink
 from kafwire.stream.invocation import is_async, is_async_generator, is_generator
+from kafwire.stream.limits import Limits
 from kafwire.stream.monitor import StreamMonitor
 from kafwire.stream.partition_hooks import Hook, PartitionHooks
-from kafwire.stream.runner import Guarantee, Limits, Settings, StreamRun
+from kafwire.stream.runner import Guarantee, Settings, StreamRun
 from kafwire.stream.steps import Filter, FlatMap, ForEach, Gather, Lane, Map, Reduce, RunIn, Step, plan
 from kafwire.stream.stop_request import StopRequest
 from kafwire.stream.summary import StreamSummary

@@ -19,6 +19,7 @@ from kafwire.stream.failure_policy import FailurePolicy
 from kafwire.stream.failures import Failures
 from kafwire.stream.interfaces import AnySink, Source, SourcePartition, TransactionalSink
 from kafwire.stream.key_order import KeyOrder
+from kafwire.stream.limits import Limits
 from kafwire.stream.partition_hooks import HookCalls, PartitionHooks
 from kafwire.stream.partition_run import PartitionRun
 from kafwire.stream.running_calls import RunningCalls
@@ -35,15 +36,6 @@ log = logging.getLogger("kafwire")
 COMMIT_S, HOOKS_S, LEAVE_S = 4.0, 2.0, 2.0
 CANCELLED_WITHIN = "the stream ended because a step, the source or the sink cancelled a part of it"
 Guarantee = Literal["at_least_once", "at_most_once", "exactly_once"]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of unfinished records, and of the time to stop."""
-
-    max_in_flight: int = 10_000
-    max_uncommitted: int = 100_000
-    stop_timeout_s: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafwire.cluster.backoff import delay_ms
 from kafwire.error_codes import ErrorCode
@@ -31,8 +31,14 @@ from kafwire.errors import (
 from kafwire.stream.interfaces import TransactionalSink
 
 if TYPE_CHECKING:
+    from kafwire.runtime.interfaces import Clock
+    from kafwire.stream.commit_schedule import CommitSchedule
+    from kafwire.stream.failures import Failures
+    from kafwire.stream.interfaces import Source
+    from kafwire.stream.partition_hooks import HookCalls
     from kafwire.stream.partition_run import PartitionRun
-    from kafwire.stream.runner import StreamRun
+    from kafwire.stream.summary import Counters
+    from kafwire.stream.worker_pool import WorkerPool
 
 log = logging.getLogger("kafwire")
 
@@ -56,10 +62,40 @@ class PartitionGone(KafkaError):
     """The transaction holds records of a partition that is no longer this member's, or is about to be given up."""
 
 
+class TransactionalStream(Protocol):
+    """The stream whose results and offsets are committed in transactions."""
+
+    clock: Clock
+    source: Source
+    schedule: CommitSchedule
+    counters: Counters
+    failures: Failures
+    hooks: HookCalls
+    partitions: list[PartitionRun]
+    pool: WorkerPool | None
+    is_stopping: bool
+
+    def start_partition(self, run: PartitionRun) -> None:
+        """Read a partition, from its start or after an aborted transaction."""
+        ...
+
+    async def stop_partitions(self) -> None:
+        """Cancel the partition tasks; pending batches of the sources are kept."""
+        ...
+
+    async def forget(self, run: PartitionRun) -> None:
+        """Give a partition up."""
+        ...
+
+    def force(self) -> None:
+        """Cancel all running work."""
+        ...
+
+
 class TransactionCycle:
     """Begins, commits and aborts a stream's transactions."""
 
-    def __init__(self, stream: StreamRun, sink: TransactionalSink) -> None:
+    def __init__(self, stream: TransactionalStream, sink: TransactionalSink) -> None:
         self.sink = sink
         self.is_closing = False
         self.opened_at: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafwire.records._records import Record
 from kafwire.stream.cancellation import cancelled_within, is_cancelled
@@ -13,12 +13,25 @@ from kafwire.stream.elements import Abandoned, Element
 from kafwire.stream.errors import NotNow
 from kafwire.stream.invocation import Interrupted, invocation
 from kafwire.stream.key_order import KeyOrder
-from kafwire.stream.partition_run import PartitionRun
 from kafwire.stream.steps import ForEach, name_of
 from kafwire.stream.transforms import Section, SectionRun
 
 if TYPE_CHECKING:
-    from kafwire.stream.runner import StreamRun
+    from kafwire.runtime.interfaces import Clock
+    from kafwire.stream.failures import Failures
+    from kafwire.stream.running_calls import RunningCalls
+
+
+class WorkedStream(Protocol):
+    """The stream of the workers: it knows their running calls, and fails if one of them fails."""
+
+    calls: RunningCalls
+    clock: Clock
+    failures: Failures
+
+    def guard(self, task: asyncio.Task[None]) -> None:
+        """Fail the stream if the task fails."""
+        ...
 
 
 class WorkerPool:
@@ -28,7 +41,7 @@ class WorkerPool:
     worker.
     """
 
-    def __init__(self, stream: StreamRun, step: ForEach, after: Section) -> None:
+    def __init__(self, stream: WorkedStream, step: ForEach, after: Section) -> None:
         self._stream = stream
         self._step = step
         self._after = after
@@ -227,7 +240,7 @@ class WorkerPool:
             if following is not None:
                 self._put(following)
 
-    def abandon_postponed(self, owner: PartitionRun) -> None:
+    def abandon_postponed(self, owner: object) -> None:
         """Abandon a partition's elements that wait for their next attempt: its next reader processes them."""
         for element in [one for one in self._postponed if one.owner is owner]:
             self._end_wait(element)

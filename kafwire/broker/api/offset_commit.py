@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kafwire import protocol
 from kafwire.broker.api._partition_answers import PartitionAnswers
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.groups.offsets import Committed, OffsetStore
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets_topic import Committed
 from kafwire.broker.request import Answer, Request
 from kafwire.errors import ErrorCode
 from kafwire.protocol import OffsetCommitRequest

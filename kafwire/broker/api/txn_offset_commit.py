@@ -8,7 +8,8 @@ from kafwire import protocol
 from kafwire.broker.api._partition_answers import PartitionAnswers
 from kafwire.broker.api.offset_commit import name_of
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.groups.offsets import Committed, OffsetStore
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets_topic import Committed
 from kafwire.broker.request import Answer, Request
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode

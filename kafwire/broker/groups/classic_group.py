@@ -9,12 +9,12 @@ KIP-814 (a replaced leader keeps the assignment).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kafwire.broker.groups.classic_member import Joined, Member, OnJoin, OnSync, Protocols, subscribed_topics
 from kafwire.broker.groups.classic_offsets import CONSUMER, ClassicOffsets
 from kafwire.broker.groups.group import GroupState, GroupType
-from kafwire.broker.groups.offsets_topic import OffsetsTopic
+from kafwire.broker.groups.offsets_topic import OffsetsTopic, Stored
 from kafwire.errors import ErrorCode
 from kafwire.protocol import JoinGroupRequest
 
@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from kafwire.broker.timers import Timer
 
 NEW_MEMBER_MS = 300_000  # the longest wait of a new member in its first join
-
-
-class Stored(NamedTuple):
-    """The group's record in `__consumer_offsets`, from which another coordinator loads it."""
-
-    generation: int = 0
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    leader: str | None = None
-    since_ms: int = -1
-    members: Sequence[Member] = ()
 
 
 class ClassicGroup(ClassicOffsets):

@@ -13,8 +13,8 @@ from kafwire.broker.groups.classic_member import Joined, member_of
 from kafwire.broker.groups.consumer_group import ConsumerGroup
 from kafwire.broker.groups.group import Group, GroupState
 from kafwire.broker.groups.mixed_members import MixedMembers, downgraded, upgraded
-from kafwire.broker.groups.offsets import OffsetStore, Place
-from kafwire.broker.groups.offsets_topic import OffsetsTopic
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets_topic import OffsetsTopic, Place
 from kafwire.broker.groups.share_group import ShareGroup
 from kafwire.broker.groups.streams_group import StreamsGroup
 from kafwire.broker.groups.streams_topology import InternalTopic
@@ -46,6 +46,8 @@ class GroupCoordinator:
         self._topics_made = 0
         state.coordinator_watchers.append(self._move_all)
         state.topics.watchers.append(self._on_partition)
+        offsets: OffsetStore = state.part(OffsetStore)
+        offsets.unused_since = self.unused_since
 
     def _on_partition(self, partition: Partition) -> None:
         self._topics_made += partition.index == 0

@@ -8,27 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kafwire.broker.expiry import Expiry
-from kafwire.broker.groups.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
+from kafwire.broker.groups.offsets_topic import OFFSETS_TOPIC, Committed, OffsetsTopic, Place
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
-
-Place = tuple[str, int]  # a topic's name and a partition's number
-
-
-class Committed(NamedTuple):
-    """A committed offset; -1: there is none."""
-
-    offset: int
-    leader_epoch: int = -1
-    metadata: str | None = ""
-    at_ms: int = 0  # the broker's time
-
 
 NOTHING: Final = Committed(-1)
 
@@ -51,6 +39,9 @@ class OffsetStore:
         self._order: dict[tuple[str, Place], int] = {}
         self._pending: dict[str, dict[int, Pending]] = {}  # by group and producer id
         self._numbers = itertools.count(1)
+        # The wall-clock time since which no member of a group needs an offset of a topic that was committed at a time;
+        # None: a member may need it. The coordinator of groups registers its own.
+        self.unused_since: Callable[[str, str, int], int | None] = lambda group, topic, at_ms: at_ms  # noqa: ARG005
         self.history: defaultdict[Place, list[int]] = defaultdict(list)  # all offsets ever committed
         state.topics.deletion_watchers.append(lambda topic: self.delete_topic(topic.name))
         expiry: Expiry = state.part(Expiry)
@@ -186,13 +177,10 @@ class OffsetStore:
 
     def _expire(self) -> bool:
         """Delete expired offsets; the group's state decides. Return True if more offsets are left."""
-        from kafwire.broker.groups.group_coordinator import GroupCoordinator
-
-        groups: GroupCoordinator = self._state.part(GroupCoordinator)
         before_ms = self._state.wall_ms - self._state.config_int("offsets.retention.minutes") * 60_000
         for group in self.groups():
             for place, committed in list(self._committed[group].items()):
-                since_ms = groups.unused_since(group, place[0], committed.at_ms)
+                since_ms = self.unused_since(group, place[0], committed.at_ms)
                 if since_ms is not None and since_ms <= before_ms and not self.is_unstable(group, place):
                     self.delete(group, place)
             if not self.has_offsets(group):

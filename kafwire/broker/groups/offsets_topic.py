@@ -11,15 +11,14 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafwire.broker.log.batch_header import read_header
 from kafwire.broker.state import java_hash
 from kafwire.records import encode_batch
 
 if TYPE_CHECKING:
-    from kafwire.broker.groups.classic_group import Stored
-    from kafwire.broker.groups.offsets import Committed, Place
+    from kafwire.broker.groups.classic_member import Member
     from kafwire.broker.log.partition import Partition
     from kafwire.broker.state import ClusterState
 
@@ -27,6 +26,28 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 _OFFSET_KEY, _GROUP_KEY = 1, 2  # versions of keys, which tell readers the type of a record
 _OFFSET_VALUE, _GROUP_VALUE = 4, 3
 _MOST_REPLICAS = 3  # offsets.topic.replication.factor
+
+Place = tuple[str, int]  # a topic's name and a partition's number
+
+
+class Committed(NamedTuple):
+    """A committed offset; -1: there is none."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = ""
+    at_ms: int = 0  # the broker's time
+
+
+class Stored(NamedTuple):
+    """The group's record in `__consumer_offsets`, from which another coordinator loads it."""
+
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str | None = None
+    since_ms: int = -1
+    members: Sequence[Member] = ()
 
 
 class OffsetsTopic:

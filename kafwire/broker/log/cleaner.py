@@ -16,7 +16,7 @@ from kafwire.broker.log.log import Extent
 from kafwire.broker.topics.config_def import elements
 
 if TYPE_CHECKING:
-    from kafwire.broker.log.partition import Partition
+    from kafwire.broker.log.partition import Partition, PartitionTopic
     from kafwire.broker.state import ClusterState
     from kafwire.broker.topics.topics import Topic
 
@@ -62,7 +62,7 @@ def offset_to_clean_to(
     return dirty[len(cleanable)].base_offset
 
 
-def segment_ms(state: ClusterState, topic: Topic) -> int:
+def segment_ms(state: ClusterState, topic: PartitionTopic) -> int:
     """Return the longest time of writes to a segment: at most `max.compaction.lag.ms` if the topic is compacted."""
     longest = int(state.topic_config(topic, "segment.ms"))
     if "compact" in elements(state.topic_config(topic, "cleanup.policy")):

@@ -7,18 +7,16 @@ watermark is the least end of the in-sync replicas. A new leader with fewer reco
 from __future__ import annotations
 
 import struct
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kafwire.broker.log.batch_header import BatchHeader, read_header, stamp
 from kafwire.broker.log.log import FileSpan, MemoryLog, PartitionLog, read_span
 from kafwire.broker.log.producer_state import Marker, ProducerStates
 from kafwire.errors import ErrorCode
 from kafwire.records import decode_batches, encode_batch
-
-if TYPE_CHECKING:
-    from kafwire.broker.topics.topics import Topic
 
 NOBODY = -1
 _MARKER_KEY = struct.Struct(">hh")  # version, type: 1 commits
@@ -37,11 +35,20 @@ class Watchers(dict["Watcher", None]):
         self.pop(watcher, None)
 
 
+class PartitionTopic(Protocol):
+    """The topic of a partition: its names and its own options."""
+
+    name: str
+    topic_id: uuid.UUID
+    configs: dict[str, str]
+    is_internal: bool
+
+
 @dataclass(slots=True, eq=False)
 class Partition:
     """One partition of a topic."""
 
-    topic: Topic
+    topic: PartitionTopic
     index: int
     replicas: list[int]
     leader: int

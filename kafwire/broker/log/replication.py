@@ -6,20 +6,49 @@ runs, is not held back and has a leader has all records at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from kafwire.broker.log.partition import NOBODY
 
 if TYPE_CHECKING:
-    from kafwire.broker.log.partition import Partition
-    from kafwire.broker.state import ClusterState
+    from kafwire.broker.log.partition import Partition, PartitionTopic
+    from kafwire.broker.topics.topics import Topics
+
+
+class ReplicaHolder(Protocol):
+    """A broker that has replicas."""
+
+    is_up: bool
+
+
+class ReplicatedCluster(Protocol):
+    """The cluster whose partitions are replicated: its topics, its brokers, its options and its timers."""
+
+    topics: Topics
+
+    @property
+    def nodes(self) -> Mapping[int, ReplicaHolder]:
+        """The brokers, by their numbers."""
+        ...
+
+    def config_int(self, name: str) -> int:
+        """Return an integer broker option."""
+        ...
+
+    def topic_config(self, topic: PartitionTopic, name: str) -> str:
+        """Return a topic option: its own, or the broker's."""
+        ...
+
+    def after(self, delay_ms: float, call: Callable[[], object]) -> object:
+        """Call `call` after this many milliseconds."""
+        ...
 
 
 class Replication:
     """The replicas of all partitions."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ReplicatedCluster) -> None:
         self._state = state
         self._held: set[int] = set()  # brokers whose followers get no new records
         self._offline: set[int] = set()  # brokers that can store nothing

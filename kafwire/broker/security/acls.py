@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from kafwire.broker.state import ClusterState
+from kafwire.broker.storage.journal import JournalWriter
 
 CLUSTER_NAME = "kafka-cluster"
 ANY, MATCH = 1, 2  # in filters: all patterns; every pattern that matches a name
@@ -193,13 +192,27 @@ class AclFilter:
         return acl.covers(acl.resource_type, self.name)
 
 
+class AuthorizedCluster(Protocol):
+    """The cluster that an authorizer protects: its options, and the journal of its state."""
+
+    journal: JournalWriter
+
+    def config(self, name: str) -> str:
+        """Return a broker option."""
+        ...
+
+    def config_is(self, name: str) -> bool:
+        """Return a boolean broker option."""
+        ...
+
+
 class Authorizer:
     """All bindings of a cluster: `state.part(Authorizer)`. While it is not enabled, everything is allowed.
 
     It obeys `super.users` and `allow.everyone.if.no.acl.found`.
     """
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: AuthorizedCluster) -> None:
         self._state = state
         self._acls: dict[Acl, None] = {}
         self.is_enabled = False

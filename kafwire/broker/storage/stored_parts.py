@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.groups.offsets import Committed, OffsetStore
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets_topic import Committed
 from kafwire.broker.log.cleaner import JOURNAL as CLEAN_OFFSET
 from kafwire.broker.log.cleaner import Cleaner
 from kafwire.broker.quotas import Quotas

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafwire.consumer.share.acquired import ACCEPT, OPEN, REJECT, RELEASE, RENEW
 from kafwire.errors import ConfigError, KafkaError
@@ -14,11 +14,34 @@ from kafwire.records._records import Batch, Record
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafwire.consumer.share.share_core import ShareCore
+    from kafwire.cluster.cluster import Cluster
+    from kafwire.consumer.share.acquired import AcquiredRange
     from kafwire.consumer.share.share_fetcher import FetchedRange
 
 _KINDS: dict[Any, int] = {ACCEPT: ACCEPT, RELEASE: RELEASE, REJECT: REJECT, RENEW: RENEW}
 _KINDS |= {"accept": ACCEPT, "release": RELEASE, "reject": REJECT, "renew": RENEW}
+
+
+class AcquiringMember(Protocol):
+    """The member of the share group that acquired the records of a batch."""
+
+    cluster: Cluster
+
+    def is_over(self, acquired: AcquiredRange) -> bool:
+        """Return True if the lock of a range has expired."""
+        ...
+
+    def expire_rest(self, acquired: AcquiredRange) -> None:
+        """Drop the undelivered rest of a range whose lock expired. In the thread that reads."""
+        ...
+
+    def watch(self, acquired: AcquiredRange) -> None:
+        """Renew the locks of a range's undelivered part, which waits for the user. Any thread."""
+        ...
+
+    def said(self, *ranges: AcquiredRange) -> None:
+        """Send new acknowledgements of these ranges. Any thread."""
+        ...
 
 
 class ShareBatch:
@@ -46,7 +69,7 @@ class ShareBatch:
 
     __reduce_ex__ = refuse_copies("their locks are this consumer's; hand over a list of their records, or to_arrow()")
 
-    def __init__(self, core: ShareCore, batch: Batch, fetched: FetchedRange) -> None:
+    def __init__(self, core: AcquiringMember, batch: Batch, fetched: FetchedRange) -> None:
         acquired = fetched.acquired
         self._core = core
         self._batch = batch

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
+from kafwire.broker import dispatch
 from kafwire.broker import request as broker
 from kafwire.broker.api.fetch import FetchSessions
 from kafwire.broker.frames import read_request
@@ -110,7 +111,7 @@ class ClusterWorld(BaseWorld):
     def ask(self, request: Request, answered: Answered) -> None:
         """Pass a request to the state, which responds now or later."""
         self._asked[request] = answered
-        self.state.receive(request, self.loop.time() * 1000.0)
+        dispatch.receive(self.state, request, self.loop.time() * 1000.0)
         self._take()
 
     def forget(self, request: Request) -> None:
@@ -191,7 +192,7 @@ class ClusterWorld(BaseWorld):
             self._denying.add(node)
         asked = Request(self.state.connect(node, LISTENER), protocol.MetadataRequest(topics=None), 13)
         self._asked[asked] = lambda _, answer: self._stale.__setitem__(node, answer)
-        self.state.receive(asked, self.loop.time() * 1000.0)
+        dispatch.receive(self.state, asked, self.loop.time() * 1000.0)
         self._take()
 
     def catch_up(self, node: int) -> None:

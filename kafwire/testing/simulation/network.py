@@ -29,7 +29,9 @@ from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Answer, Cal
 from kafwire.testing.simulation.links import LATENCY_S
 
 if TYPE_CHECKING:
-    from kafwire.testing.simulation.world import BaseWorld, World
+    from kafwire.testing.simulation.clock import SimulatedLoop
+    from kafwire.testing.simulation.conduct.conduct import Conduct
+    from kafwire.testing.simulation.links import Link
 
 CLOCK_S = 1e-6  # rounding error of times that are sums of fractions
 
@@ -65,6 +67,30 @@ class _Sent(NamedTuple):
     expect_response: bool
 
 
+class Network(Protocol):
+    """The world of connections: its loop, its links, and the judge of all requests."""
+
+    loop: SimulatedLoop
+    conduct: Conduct | None
+    engine_lag_s: Callable[[], float]
+
+    def link(self, node: int) -> Link:
+        """Return the network to a broker; an address without a broker has a network by itself."""
+        ...
+
+    def when_released(self, node: int, callback: Callable[[], None]) -> None:
+        """Schedule `callback` for the time when held bytes of that broker go on."""
+        ...
+
+    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
+        """Connect a client to that address."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """Stop the loop with a broker's error."""
+        ...
+
+
 class Connection:
     """One connection, its broker's end included.
 
@@ -72,7 +98,7 @@ class Connection:
     Responses arrive in order too.
     """
 
-    def __init__(self, world: BaseWorld, node: BaseNode, number: int, receiver: Receiver, max_frame: int) -> None:
+    def __init__(self, world: Network, node: BaseNode, number: int, receiver: Receiver, max_frame: int) -> None:
         self.world = world
         self.node = node
         self.link = world.link(node.number)
@@ -306,11 +332,36 @@ class BaseNode(Protocol):
         """Note that a connection has ended."""
 
 
+class ModelEngine(Protocol):
+    """The engine of a model."""
+
+    def now_ms(self) -> float:
+        """See `Engine`."""
+        ...
+
+
+class Model(Protocol):
+    """The world of a model's brokers. `handlers`: by API, those of a test. `calls`: all requests so far."""
+
+    loop: SimulatedLoop
+    handlers: dict[str, list[Handler]]
+    calls: list[Call]
+
+    @property
+    def engine(self) -> ModelEngine:
+        """The engine of the clients, whose clock is the world's."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """Stop the loop with a broker's error."""
+        ...
+
+
 @dataclass
 class Node:
     """A broker of the model: its address and its faults."""
 
-    world: World
+    world: Model
     number: int
     host: str
     port: int
@@ -393,7 +444,7 @@ class Node:
 class SimulatedTransport:
     """Connections to the world's brokers."""
 
-    def __init__(self, world: BaseWorld) -> None:
+    def __init__(self, world: Network) -> None:
         self._world = world
         self._listeners: dict[Notifier, Callable[[], object]] = {}
 

@@ -17,7 +17,7 @@ from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.testing.history import View
-    from kafwire.testing.simulation.workload import Workload
+    from kafwire.testing.simulation.client_run import ClientRun
 
 PLACED_S = 5.0  # the longest time, without a fault, to find the start position
 STALLED_S = 15.0  # the longest time after all faults without a record, if there are records to read
@@ -38,7 +38,7 @@ class _Progress:
 class Readers:
     """The readers of one run. `seen`: by reader and partition, the next offset."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: ClientRun) -> None:
         self.seen: dict[tuple[str, TopicPartition], int] = {}
         self._workload = workload
         self._world, self._load, self._history = workload.world, workload.load, workload.history

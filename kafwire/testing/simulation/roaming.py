@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import kafwire
     from kafwire.broker.log.partition import Partition
     from kafwire.broker.request import Request
-    from kafwire.testing.simulation.workload import Workload
+    from kafwire.testing.simulation.client_run import ClientRun
 
 NAME = "roamer"
 GROUP = "roaming"
@@ -50,7 +50,7 @@ WEIGHTS = {
 class Roamer:
     """The reader. `traces`: the present reading, by partition; `finished`: its readings before."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: ClientRun) -> None:
         self._workload = workload
         self._world, self._load, self._readers = workload.world, workload.load, workload.readers
         self._chance = random.Random(f"roamer {workload.world.seed}")
@@ -354,7 +354,7 @@ class _Refused(Exception):
     """A call could not end in its time."""
 
 
-async def watch_chain(workload: Workload) -> None:
+async def watch_chain(workload: ClientRun) -> None:
     """Look up the chain's committed offsets in the middle of its transactions, as a successor would."""
     places = [TopicPartition(MAIN, index) for index in range(workload.load.partitions)]
     is_open = asyncio.Event()

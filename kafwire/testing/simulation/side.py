@@ -18,7 +18,7 @@ from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     import kafwire
-    from kafwire.testing.simulation.workload import Workload
+    from kafwire.testing.simulation.client_run import ClientRun
 
 NAME = "side reader"
 EVERY_S = 1.0  # between two records
@@ -30,7 +30,7 @@ ANOTHER = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Err
 class Side:
     """The producer and the reader of that topic."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: ClientRun) -> None:
         self._workload = workload
         self._world = workload.world
         self._got: dict[int, tuple[int, Any]] = {}  # by partition, the last offset and value since the reader started

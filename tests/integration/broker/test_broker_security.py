@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 import kafwire
 from kafwire import protocol
-from kafwire.broker.request_log import SeenRequest
+from kafwire.broker.request import SeenRequest
 from kafwire.errors import AuthenticationError
 from kafwire.testing import EmbeddedKafka, Security
 from tests.support.acls import Cluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafwire.broker import dispatch
 from kafwire.broker.request import Connection, Request
 from kafwire.broker.state import ClusterState
 
@@ -34,7 +35,7 @@ class BrokerDriver:
         """Send a request; its response is in `late` as soon as there is one."""
         version = type(message).max_version if version is None else version
         request = Request(connection or self.connection(node), message, version, client_id=client_id)
-        self.state.receive(request, self.state.now_ms)
+        dispatch.receive(self.state, request, self.state.now_ms)
         self._take()
         return request
 

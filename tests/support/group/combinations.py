@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 import kafwire
-from kafwire.broker.groups.offsets import Committed, OffsetStore
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets_topic import Committed
 from kafwire.testing.simulation.clock import WALL_S
 from kafwire.testing.simulation.cluster import ClusterWorld
 from tests.support.group.faults import GroupFaults

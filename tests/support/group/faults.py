@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from kafwire.broker import dispatch
 from kafwire.broker.groups.classic_group import ClassicGroup
 from kafwire.broker.groups.consumer_group import ConsumerGroup
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
@@ -65,7 +66,7 @@ class GroupFaults:
         await asyncio.sleep(seconds)
         for request in self._withheld.pop(program.name):
             if request.connection.is_open:
-                self._world.state.handle(request)
+                dispatch.handle(self._world.state, request)
         self._world.changed()
         program.is_held = False
 

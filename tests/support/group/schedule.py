@@ -16,7 +16,8 @@ import kafwire
 from kafwire.broker.groups.classic_group import ClassicGroup
 from kafwire.broker.groups.group import GroupState
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.groups.offsets import Committed, OffsetStore
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets_topic import Committed
 from kafwire.errors import KafkaError
 from kafwire.types import TopicPartition
 from tests.support.group.consumers import GROUP, PROTOCOLS, GroupWorld, Member

@@ -15,7 +15,8 @@ from kafwire.broker.groups.consumer_group import ConsumerGroup
 from kafwire.broker.groups.consumer_member import MemberState
 from kafwire.broker.groups.group import GroupState
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.groups.offsets import Committed, OffsetStore
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets_topic import Committed
 from kafwire.broker.request import Request
 from kafwire.consumer.group.subscription import assigned
 from kafwire.testing.simulation.cluster import ClusterWorld

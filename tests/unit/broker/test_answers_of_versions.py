@@ -23,7 +23,7 @@ def cluster() -> ClusterState:
 
 def frames(state: ClusterState, message: Any, version: int) -> list[bytes]:
     request = Request(state.connect(1), message, version)
-    state.receive(request, 0.0)
+    dispatch.receive(state, request, 0.0)
     state.advance(10_000.0)
     return [write_response(its, answer) for its, answer in state.take_replies() if hasattr(answer, "encode")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafwire import protocol
+from kafwire.broker import dispatch
 from kafwire.broker.request import Request
 from kafwire.broker.state import ClusterState
 from kafwire.errors import ErrorCode
@@ -17,7 +18,7 @@ def code(cluster_id: str | None, node: int, version: int = 5, *, is_ready: bool 
     message.cluster_id = None if cluster_id is None else cluster_id.format(state.cluster_id)
     connection = state.connect(1)
     connection.is_ready = is_ready
-    state.receive(Request(connection, message, version), 0.0)
+    dispatch.receive(state, Request(connection, message, version), 0.0)
     ((_, response),) = state.take_replies()
     return int(response.error_code)
 

@@ -9,8 +9,9 @@ import pytest
 
 from kafwire import protocol
 from kafwire.broker import answer_levels, dispatch
-from kafwire.broker.error_answers import ErrorPlace, answers_with, inject, named, places_of
+from kafwire.broker.error_answers import ErrorPlace, answers_with, inject, named
 from kafwire.broker.request import HANG_UP, Request
+from kafwire.broker.request_places import places_of
 from kafwire.broker.state import ClusterState
 from kafwire.errors import ErrorCode
 from tests.support.broker.samples import sample

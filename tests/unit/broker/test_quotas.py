@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafwire import protocol
+from kafwire.broker import dispatch
 from kafwire.broker.quotas import FETCHED, PRODUCED, Quotas, Rate
 from kafwire.broker.request import Request
 from kafwire.broker.state import ClusterState
@@ -92,7 +93,7 @@ def test_producers_are_throttled_and_written() -> None:
         name="t", partition_data=[produce.PartitionProduceData(index=0, records=encode_batch([b"v"]))]
     )
     request = Request(driver.connection(), produce(acks=1, topic_data=[data]), 9, client_id="c", size=1000)
-    state.receive(request, 0)
+    dispatch.receive(state, request, 0)
     ((_, answer),) = state.take_replies()
     assert answer.throttle_time_ms == 90_000
     assert partition.log.end_offset == 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kafwire import protocol
-from kafwire.broker.request import Request
-from kafwire.broker.request_log import RequestLog, SeenRequest
+from kafwire.broker.request import Request, SeenRequest
+from kafwire.broker.request_log import RequestLog
 from kafwire.broker.state import ClusterState
 from tests.support.broker.driver import BrokerDriver
 

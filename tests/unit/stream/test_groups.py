@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafwire.broker import dispatch
 from kafwire.broker.request import LATER, Request
 from kafwire.records import Record
 from kafwire.stream import NotNow, Pipeline, RetryTopic
@@ -183,7 +184,7 @@ def test_a_late_commit_of_the_start_sets_no_transaction_back(protocol: dict[str,
             await group.until(lambda: bool(held))
             await group.send(1, partitions=[0])
             await asyncio.sleep(5.0)
-            group.world.state.handle(held[0])
+            dispatch.handle(group.world.state, held[0])
             group.world.changed()
             await asyncio.sleep(5.0)
             assert group.committed() == {("in", 0): 2}

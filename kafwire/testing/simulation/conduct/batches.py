@@ -17,7 +17,16 @@ from dataclasses import dataclass, field
 
 from kafwire.broker.log.batch_header import BatchHeader
 from kafwire.errors import ErrorCode
-from kafwire.testing.simulation.conduct.sent import BACKOFF_S, LATE_S, LONGEST_BACKOFF_S, SPREAD, Notes, Place, Sent
+from kafwire.testing.simulation.conduct.sent import (
+    BACKOFF_S,
+    LATE_S,
+    LONGEST_BACKOFF_S,
+    SPREAD,
+    FlowKey,
+    Notes,
+    Place,
+    Sent,
+)
 
 REMEMBERED = 5  # batches of a producer and partition, by each broker
 # The error codes after which a batch is in the log.
@@ -70,7 +79,7 @@ class Batches:
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
-        self._flows: dict[tuple[int, int, Place], Flow] = {}
+        self._flows: dict[FlowKey, Flow] = {}
         # By client: its last search of a log, as a number in the order of all events.
         self._searched: dict[Hashable, int] = {}
         self._owners: dict[int, Hashable] = {}  # the clients of producers without transactions
@@ -91,11 +100,12 @@ class Batches:
             problem = f"epoch {header.producer_epoch} follows, where one after {old} is known: it needs another id"
         if problem:
             self._notes.wrong(sent, f"{place}, producer {header.producer_id}: {problem}")
-        sent.batches[place] = flow, header.base_sequence
+        sent.batches[place] = key, header.base_sequence
 
     def produced(self, sent: Sent, place: Place, error_code: int) -> None:
         """Note the outcome of a batch."""
-        flow, first = sent.batches.pop(place, (None, 0))
+        key, first = sent.batches.pop(place, (None, 0))
+        flow = None if key is None else self._flows[key]
         if flow is None or first not in flow.open:
             return
         is_free = sent.message.transactional_id is None
@@ -111,13 +121,13 @@ class Batches:
         is_refused = error_code == ErrorCode.NOT_ENOUGH_REPLICAS and is_free and not its.maybe_stored
         its.refused_s = self._notes.clock() if is_refused else -1.0
         if error_code == ErrorCode.INVALID_PRODUCER_EPOCH and is_free:
-            key = flow.producer_id, place
-            self._old_epochs[key] = max(flow.epoch, self._old_epochs.get(key, -1))
+            where = flow.producer_id, place
+            self._old_epochs[where] = max(flow.epoch, self._old_epochs.get(where, -1))
 
     def lost(self, sent: Sent) -> None:
         """Note that the request ended without a response for the batches that are left."""
-        for flow, first in sent.batches.values():
-            its = flow.open.get(first)
+        for key, first in sent.batches.values():
+            its = self._flows[key].open.get(first)
             if its is not None:
                 its.in_flight, its.maybe_stored = False, True
                 its.back, its.refused_s = self._notes.number(), -1.0

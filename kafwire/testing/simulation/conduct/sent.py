@@ -5,21 +5,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from kafwire.testing.simulation.conduct.batches import Flow
+from typing import Any
 
 MOST = 20  # violations that are kept
 BACKOFF_S, LONGEST_BACKOFF_S, SPREAD = 0.1, 1.0, 1.2  # `retry_backoff_ms`, `retry_backoff_max_ms`, and KIP-580's jitter
 LATE_S = 0.05  # time that a client may take besides its backoff; a response takes 2 ms
 
 Place = tuple[Hashable, int]  # a topic, by its name or id, and a partition
+FlowKey = tuple[int, int, Place]  # a producer's id and epoch, and the partition of its batches
 
 
 @dataclass(slots=True)
 class Sent:
-    """A request in flight. `number`: its place in the order of all events. `batches`: of Produce, by partition."""
+    """A request in flight. `number`: its place in the order of all events.
+
+    `batches`: of Produce, by partition; each by its flow and its first sequence number.
+    """
 
     number: int
     name: str
@@ -27,7 +28,7 @@ class Sent:
     node: int
     version: int
     message: Any
-    batches: dict[Place, tuple[Flow, int]] = field(default_factory=dict)
+    batches: dict[Place, tuple[FlowKey, int]] = field(default_factory=dict)
 
 
 class Notes:

@@ -10,8 +10,8 @@ import pytest
 
 from kafwire import protocol
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.groups.offsets import Committed, OffsetStore
-from kafwire.broker.groups.offsets_topic import OFFSETS_TOPIC
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets_topic import OFFSETS_TOPIC, Committed
 from kafwire.broker.state import ClusterState
 from kafwire.errors import ErrorCode
 from tests.support.broker.driver import BrokerDriver

@@ -11,10 +11,17 @@ from pathlib import Path
 import pytest
 
 from kafwire import protocol
-from kafwire.broker.groups.classic_group import Stored
 from kafwire.broker.groups.classic_member import Member
-from kafwire.broker.groups.offsets import Committed, OffsetStore
-from kafwire.broker.groups.offsets_topic import OFFSETS_TOPIC, group_key, group_value, offset_key, offset_value
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets_topic import (
+    OFFSETS_TOPIC,
+    Committed,
+    Stored,
+    group_key,
+    group_value,
+    offset_key,
+    offset_value,
+)
 from kafwire.broker.log.log import FileSpan, read_span
 from kafwire.broker.state import WALL_MS, ClusterState
 from kafwire.broker.storage.storage import Storage

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.groups.offsets import Committed, OffsetStore
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets_topic import Committed
 from kafwire.broker.quotas import Quotas
 from kafwire.broker.security.acls import Acl
 from kafwire.broker.security.credentials import Credentials
