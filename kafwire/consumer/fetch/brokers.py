@@ -123,11 +123,11 @@ class PartitionBrokers:
         if cursor.failures == 1:
             self._newly_lost.set()
             self._cluster.hasten()
-        if self._fetcher.is_failing_for_long(cursor) and self._plan.ends:
+        if self._fetcher.context.is_failing_for_long(cursor) and self._plan.ends:
             self._fetcher.fail(
                 KafkaTimeoutError(
                     f"{cursor.name} could not be read further than offset {cursor.position} for "
-                    f"{self._fetcher.patience_s:g} s: {why}"
+                    f"{self._fetcher.context.patience_s:g} s: {why}"
                 )
             )
 
@@ -161,7 +161,7 @@ class PartitionBrokers:
                 failures = min(cursor.failures for cursor in self._lost)
                 if failures > 1:
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(self._fetcher.backoff_ms(failures - 1) / 1000):
+                        async with asyncio.timeout(self._fetcher.context.backoff_ms(failures - 1) / 1000):
                             await self._newly_lost.wait()
                 lost = list(self._lost)
                 try:
@@ -170,7 +170,7 @@ class PartitionBrokers:
                     self._errors.tell_once("metadata", error, "leaders could not be looked up: ")
                     for cursor in lost:
                         cursor.failures += 1
-                        if self._fetcher.is_failing_for_long(cursor) and self._plan.ends:
+                        if self._fetcher.context.is_failing_for_long(cursor) and self._plan.ends:
                             self._fetcher.fail(error)
                     continue
                 for cursor in lost:
@@ -199,14 +199,14 @@ class PartitionBrokers:
             ).retriable
         ):
             error = refusal
-        elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._fetcher.is_failing_for_long(cursor):
+        elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._fetcher.context.is_failing_for_long(cursor):
             error = broker_error(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {cursor.topic!r} has been gone for {self._fetcher.patience_s:g} s; "
+                f"topic {cursor.topic!r} has been gone for {self._fetcher.context.patience_s:g} s; "
                 f"{cursor.name} was read up to offset {cursor.position}",
             )
         elif not code and self._is_behind(cursor):
-            if not self._fetcher.is_failing_for_long(cursor):
+            if not self._fetcher.context.is_failing_for_long(cursor):
                 return -1
             self._fetcher.validation.look_for_offset(cursor)
             return None

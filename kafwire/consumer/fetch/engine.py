@@ -12,15 +12,25 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import Place
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import FetchConfig
 from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
+from kafwire.consumer.fetch.actions import (
+    Action,
+    AwaitPosition,
+    Continue,
+    Halt,
+    Leave,
+    Move,
+    ResetPosition,
+    Seek,
+)
 from kafwire.consumer.fetch.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch.brokers import PartitionBrokers
 from kafwire.consumer.fetch.budget import Budget
+from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import NO_END, FetchCursor
 from kafwire.consumer.fetch.error_log import FetchErrorLog
 from kafwire.consumer.fetch.offset_reset import OffsetReset
@@ -45,12 +55,12 @@ class Fetcher:
         self.queue = FetchBuffer(self._notifier)
         self.queue.keep_idle(budget.limit)
         self.cursors: dict[tuple[str, int], FetchCursor] = {}
-        self.stopped = False
         self.tasks = FetchTasks(self.fail)
         self.errors = FetchErrorLog(cluster.engine)
+        self.context = FetchContext(cluster, config, plan, self.cursors, self.tasks, self.errors)
         self.brokers = PartitionBrokers(self)
-        self.offset_reset = OffsetReset(self)
-        self.validation = PositionValidation(self)
+        self.offset_reset = OffsetReset(self.context, self.queue, self._apply)
+        self.validation = PositionValidation(self.context, self._apply)
         self._numbered: dict[int, FetchCursor] = {}
         self.suspects: dict[FetchCursor, None] = {}  # to be requested alone: one of them made an oversized response
         self.convicted: dict[FetchCursor, tuple[int, KafkaError]] = {}  # offset, error: fail once no suspect is left
@@ -133,12 +143,15 @@ class Fetcher:
 
         Buffered records below that offset stay.
         """
+        self._await_position(cursor)
+        self.offset_reset.look_up(cursor, place)
+
+    def _await_position(self, cursor: FetchCursor) -> None:
         broker_fetcher = self.brokers.fetcher_of(cursor)
         if broker_fetcher is not None:
             broker_fetcher.withdraw(cursor)
         cursor.seek(-1, cursor.generation)
         self._update(cursor)
-        self.offset_reset.look_up(cursor, place)
 
     def go_on_at(self, cursor: FetchCursor, position: int, *, last_epoch: int = -1) -> None:
         """Continue to fetch at `position`. Buffered records below it are still delivered."""
@@ -188,11 +201,10 @@ class Fetcher:
 
     def stop(self) -> None:
         """Stop fetching; responses to requests in flight are dropped."""
-        self.stopped = True
+        self.tasks.stop()
         for end_watch in self._watches:
             end_watch()
         self.cluster.engine.transport.unlisten(self._notifier)
-        self.tasks.stop()
         self.brokers.stop()
         self.queue.keep_idle(0)
         self._tell()
@@ -236,6 +248,11 @@ class Fetcher:
             callback()
 
     # --- demand and room --------------------------------------------------------------------------------------------
+
+    @property
+    def stopped(self) -> bool:
+        """True after `stop`."""
+        return self.tasks.stopped
 
     @property
     def free(self) -> int:
@@ -293,6 +310,26 @@ class Fetcher:
             self.pump_soon(broker_fetcher)
         elif cursor.is_wanted:
             self.brokers.move([cursor])
+
+    # --- actions ----------------------------------------------------------------------------------------------------
+
+    def _apply(self, action: Action) -> None:
+        """Apply an action of a part of the engine at once."""
+        match action:
+            case Halt(cursor, error):
+                self.halt(cursor, error)
+            case Move(cursors):
+                self.brokers.move(cursors)
+            case Leave(cursor):
+                self.brokers.leave(cursor)
+            case Seek(cursor, position):
+                self.seek(cursor, position)
+            case Continue(cursor, position, last_epoch):
+                self.go_on_at(cursor, position, last_epoch=last_epoch)
+            case AwaitPosition(cursor):
+                self._await_position(cursor)
+            case ResetPosition(cursor, where):
+                self.offset_reset.out_of_range(cursor, where)
 
     # --- responses --------------------------------------------------------------------------------------------------
 
@@ -357,22 +394,9 @@ class Fetcher:
         """Fail the read if one of these cursors, whose leaders respond without records, has failed for too long."""
         committed_only = self.config.isolation_level == "read_committed"
         for cursor in cursors:
-            if self.is_failing_for_long(cursor):
-                self.fail(KafkaTimeoutError(cursor.why_stalled(self.patience_s, committed_only=committed_only)))
-
-    def backoff_ms(self, failures: int) -> float:
-        """Return the back-off after `failures` failures in a row."""
-        base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
-        return delay_ms(failures, base, limit, self.cluster.engine.random.random())
-
-    def is_failing_for_long(self, cursor: FetchCursor) -> bool:
-        """Return True if retries of a cursor have failed for longer than `default_api_timeout_ms`."""
-        return cursor.failing_ms(self.cluster.engine.now_ms()) > self.config.default_api_timeout_ms
-
-    @property
-    def patience_s(self) -> float:
-        """`default_api_timeout_ms` in seconds."""
-        return self.config.default_api_timeout_ms / 1000
+            if self.context.is_failing_for_long(cursor):
+                why = cursor.why_stalled(self.context.patience_s, committed_only=committed_only)
+                self.fail(KafkaTimeoutError(why))
 
     def numbered(self, number: int) -> FetchCursor | None:
         """Return the cursor of a place in the queue."""

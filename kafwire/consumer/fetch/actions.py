@@ -1,0 +1,72 @@
+"""The actions that the parts of the fetch engine emit. `engine.py` alone applies them.
+
+A part decides, and emits an action where the decision changes the buffer, the demand, the broker or the end of a
+cursor. The engine applies an action before `Emit` returns: no other work of the loop comes between. Pure: actions are
+data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.errors import KafkaError
+from kafwire.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Continue at `position`, and drop the buffered records."""
+
+    cursor: FetchCursor
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Continue at `position`, and keep the buffered records below it."""
+
+    cursor: FetchCursor
+    position: int
+    last_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitPosition:
+    """Fetch nothing of a cursor until its position is looked up; buffered records stay."""
+
+    cursor: FetchCursor
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPosition:
+    """Reset a position that the log at the broker `where` does not have, by the reset policy."""
+
+    cursor: FetchCursor
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Stop a partition until a seek: its reader raises `error` after the buffered records."""
+
+    cursor: FetchCursor
+    error: KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Move cursors to their current brokers, as the metadata names them."""
+
+    cursors: Iterable[FetchCursor]
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Take a cursor from its broker, until a `Move`."""
+
+    cursor: FetchCursor
+
+
+Action = Seek | Continue | AwaitPosition | ResetPosition | Halt | Move | Leave
+Emit = Callable[[Action], None]
