@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.consumer.fetch.truncation import Divergence
 from kafwire.errors import KafkaError
 from kafwire.lazy_dataclass import dataclass
 
@@ -68,5 +69,31 @@ class Leave:
     cursor: FetchCursor
 
 
-Action = Seek | Continue | AwaitPosition | ResetPosition | Halt | Move | Leave
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """Look up the leaders of cursors whose broker cannot serve them because of `error`."""
+
+    cursors: Iterable[FetchCursor]
+    error: KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveReplica:
+    """Return a cursor from its read replica to the leader, see `PositionValidation.leave_replica`."""
+
+    cursor: FetchCursor
+    doubt: bool = False
+    unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """Continue below the position: the log at the broker `where` was truncated."""
+
+    cursor: FetchCursor
+    divergence: Divergence
+    where: str
+
+
+Action = Seek | Continue | AwaitPosition | ResetPosition | Halt | Move | Leave | Lose | LeaveReplica | Truncate
 Emit = Callable[[Action], None]

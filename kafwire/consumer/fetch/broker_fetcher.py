@@ -75,6 +75,7 @@ class BrokerFetcher:
         self.cursors: dict[FetchCursor, None] = {}
         self._max_wait_ms = 0 if immediate else strategy.wait_ms(config.fetch_max_wait_ms)
         self._fetcher = fetcher
+        self._emit = fetcher.apply
         self._immediate_fetches = strategy.immediate_fetches and not immediate
         self._all_or_none = strategy.all_or_none
         self._committed_only = config.isolation_level == "read_committed"
@@ -474,7 +475,8 @@ class BrokerFetcher:
 
     def _take_in(self, answer: FetchAnswer, absorbed: dict[FetchCursor, Taken]) -> None:
         fetcher = self._fetcher
-        actions = PartActions(fetcher, self.connection)
+        where = self.connection.where
+        actions = PartActions(fetcher.context, where)
         done: list[FetchCursor] = []
         arrived = False
         first = next((part for part in answer.partitions if part.size), None)
@@ -503,20 +505,23 @@ class BrokerFetcher:
             if verdict is FetchDisposition.TAKE:
                 if not part.size:
                     continue
-                if queue_records(fetcher, self.connection.where, answer.frame, part, cursor):
+                queued = queue_records(fetcher.queue, fetcher.plan, where, answer.frame, part, cursor)
+                if queued:
                     arrived = True
+                    if queued is not True:
+                        self._emit(queued)
                 elif part is first:
                     partial = cursor
                 self.update(cursor)
                 if cursor.done:
                     done.append(cursor)
-            else:
-                actions.note(verdict, part, cursor, answer)
+            elif (action := actions.note(verdict, part, cursor, answer)) is not None:
+                self._emit(action)
         fetcher.queue.seal()
         if arrived:
             fetcher.arrived()
         if partial is not None:  # a retry would get the same response
-            what = f"a response of {self.connection.where} for {partial.name} has no whole batch, not even the first"
+            what = f"a response of {where} for {partial.name} has no whole batch, not even the first"
             fetcher.halt(partial, ProtocolError(what, api="FetchResponse", version=self._version))
         elif fetcher.plan.ends and not arrived:
             self._on_empty(answer)
@@ -525,7 +530,8 @@ class BrokerFetcher:
         if fetcher.plan.rack:  # without a rack no leader names a replica
             now = fetcher.cluster.engine.now_ms()
             actions.move(c for c in self.cursors if c.replica == self.connection.node and now >= c.replica_until_ms)
-        actions.carry_out()
+        for action in actions.moves():
+            self._emit(action)
 
     def _on_empty(self, answer: FetchAnswer) -> None:
         """Handle a response without records: finish each partition whose log has no records up to its end.

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kafwire.cluster.broker_connection import BrokerConnection
-from kafwire.consumer.fetch._fetch import FetchAnswer, PartitionAnswer
 from kafwire.consumer.fetch.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.strategies import IMMEDIATE
@@ -275,12 +274,6 @@ class PartitionBrokers:
                 self._fetcher, connection, IMMEDIATE, immediate=True
             )
         return broker_fetcher
-
-    def new_leader(self, part: PartitionAnswer, cursor: FetchCursor, answer: FetchAnswer) -> bool:
-        """Apply a response's hint of the new leader (KIP-951); return True if the metadata changed."""
-        return part.leader_id >= 0 and self._cluster.metadata.update_leader(
-            cursor.topic, cursor.partition, part.leader_id, part.leader_epoch, answer.endpoints
-        )
 
     def unreadable(self, node: int) -> bool:
         """Count a broker's response that cannot be parsed; return True at the third in a row."""

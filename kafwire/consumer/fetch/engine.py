@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, assert_never
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import Place
@@ -23,9 +23,12 @@ from kafwire.consumer.fetch.actions import (
     Continue,
     Halt,
     Leave,
+    LeaveReplica,
+    Lose,
     Move,
     ResetPosition,
     Seek,
+    Truncate,
 )
 from kafwire.consumer.fetch.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch.brokers import PartitionBrokers
@@ -59,8 +62,8 @@ class Fetcher:
         self.errors = FetchErrorLog(cluster.engine)
         self.context = FetchContext(cluster, config, plan, self.cursors, self.tasks, self.errors)
         self.brokers = PartitionBrokers(self)
-        self.offset_reset = OffsetReset(self.context, self.queue, self._apply)
-        self.validation = PositionValidation(self.context, self._apply)
+        self.offset_reset = OffsetReset(self.context, self.queue, self.apply)
+        self.validation = PositionValidation(self.context, self.apply)
         self._numbered: dict[int, FetchCursor] = {}
         self.suspects: dict[FetchCursor, None] = {}  # to be requested alone: one of them made an oversized response
         self.convicted: dict[FetchCursor, tuple[int, KafkaError]] = {}  # offset, error: fail once no suspect is left
@@ -313,7 +316,7 @@ class Fetcher:
 
     # --- actions ----------------------------------------------------------------------------------------------------
 
-    def _apply(self, action: Action) -> None:
+    def apply(self, action: Action) -> None:
         """Apply an action of a part of the engine at once."""
         match action:
             case Halt(cursor, error):
@@ -322,6 +325,12 @@ class Fetcher:
                 self.brokers.move(cursors)
             case Leave(cursor):
                 self.brokers.leave(cursor)
+            case Lose(cursors, error):
+                self.brokers.lose(cursors, error)
+            case LeaveReplica(cursor, doubt, unknown):
+                self.validation.leave_replica(cursor, doubt=doubt, unknown=unknown)
+            case Truncate(cursor, divergence, where):
+                self.validation.truncated(cursor, divergence, where)
             case Seek(cursor, position):
                 self.seek(cursor, position)
             case Continue(cursor, position, last_epoch):
@@ -330,6 +339,8 @@ class Fetcher:
                 self._await_position(cursor)
             case ResetPosition(cursor, where):
                 self.offset_reset.out_of_range(cursor, where)
+            case _:
+                assert_never(action)
 
     # --- responses --------------------------------------------------------------------------------------------------
 
