@@ -8,11 +8,19 @@ data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.truncation import Divergence
 from kafwire.errors import KafkaError
 from kafwire.lazy_dataclass import dataclass
+
+
+class Pumped(Protocol):
+    """A sender of requests, for actions."""
+
+    def pump(self) -> None:
+        """Send the next request, if there is one to send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,5 +103,40 @@ class Truncate:
     where: str
 
 
-Action = Seek | Continue | AwaitPosition | ResetPosition | Halt | Move | Leave | Lose | LeaveReplica | Truncate
+@dataclass(frozen=True, slots=True)
+class FindOffset:
+    """Find out if the log has the position, see `PositionValidation.look_for_offset`."""
+
+    cursor: FetchCursor
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """End the whole read: readers raise `error` after the buffered records."""
+
+    error: KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class PumpSoon:
+    """Pump a broker fetcher in the loop's next turn."""
+
+    broker_fetcher: Pumped
+
+
+Action = (
+    Seek
+    | Continue
+    | AwaitPosition
+    | ResetPosition
+    | Halt
+    | Move
+    | Leave
+    | Lose
+    | LeaveReplica
+    | Truncate
+    | FindOffset
+    | Fail
+    | PumpSoon
+)
 Emit = Callable[[Action], None]

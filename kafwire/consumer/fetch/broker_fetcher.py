@@ -23,6 +23,7 @@ from kafwire.consumer.fetch.errors import UNAUTHORIZED
 from kafwire.consumer.fetch.fast_path import FastPath, Taken
 from kafwire.consumer.fetch.response_parts import PartActions, batch_bytes, queue_records
 from kafwire.consumer.fetch.session import FetchSession, Plan
+from kafwire.consumer.fetch.strategies import IMMEDIATE
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
@@ -63,10 +64,9 @@ class BrokerFetcher:
         fetcher: Fetcher,
         connection: BrokerConnection,
         role: str,
-        *,
-        immediate: bool = False,
     ) -> None:
-        """An `immediate` broker fetcher has no session, and its requests are not parked."""
+        """One with the role `IMMEDIATE` has no session, and its requests are not parked."""
+        immediate = role == IMMEDIATE
         config, strategy = fetcher.config, fetcher.plan.strategy
         self.connection = connection
         self.role = role

@@ -21,11 +21,15 @@ from kafwire.consumer.fetch.actions import (
     Action,
     AwaitPosition,
     Continue,
+    Fail,
+    FindOffset,
     Halt,
     Leave,
     LeaveReplica,
     Lose,
     Move,
+    Pumped,
+    PumpSoon,
     ResetPosition,
     Seek,
     Truncate,
@@ -61,7 +65,7 @@ class Fetcher:
         self.tasks = FetchTasks(self.fail)
         self.errors = FetchErrorLog(cluster.engine)
         self.context = FetchContext(cluster, config, plan, self.cursors, self.tasks, self.errors)
-        self.brokers = PartitionBrokers(self)
+        self.brokers = PartitionBrokers(self.context, lambda *made_of: BrokerFetcher(self, *made_of), self.apply)
         self.offset_reset = OffsetReset(self.context, self.queue, self.apply)
         self.validation = PositionValidation(self.context, self.apply)
         self._numbered: dict[int, FetchCursor] = {}
@@ -69,7 +73,7 @@ class Fetcher:
         self.convicted: dict[FetchCursor, tuple[int, KafkaError]] = {}  # offset, error: fail once no suspect is left
         self._unfinished: dict[FetchCursor, None] = {}  # cursors with an end that they have not reached
         self._vacant: dict[tuple[str, uuid.UUID, int], int] = {}  # places of dropped partitions
-        self._to_pump: dict[BrokerFetcher, None] = {}  # those that wait for room, or may have something to send
+        self._to_pump: dict[Pumped, None] = {}  # those that wait for room, or may have something to send
         self._parting: dict[FetchCursor, None] = {}  # cursors whose readers closed, for one last request
         self._listeners: dict[object, Callable[[], object]] = {}
         self._watches: list[Callable[[], None]] = []  # functions that end the watches
@@ -296,7 +300,7 @@ class Fetcher:
         for broker_fetcher in broker_fetchers:
             broker_fetcher.pump()
 
-    def pump_soon(self, broker_fetcher: BrokerFetcher) -> None:
+    def pump_soon(self, broker_fetcher: Pumped) -> None:
         """Pump `broker_fetcher` in the loop's next turn."""
         self._to_pump[broker_fetcher] = None
         self.tasks.soon(self.pump)
@@ -331,6 +335,12 @@ class Fetcher:
                 self.validation.leave_replica(cursor, doubt=doubt, unknown=unknown)
             case Truncate(cursor, divergence, where):
                 self.validation.truncated(cursor, divergence, where)
+            case FindOffset(cursor):
+                self.validation.look_for_offset(cursor)
+            case Fail(failure):
+                self.fail(failure)
+            case PumpSoon(broker_fetcher):
+                self.pump_soon(broker_fetcher)
             case Seek(cursor, position):
                 self.seek(cursor, position)
             case Continue(cursor, position, last_epoch):
