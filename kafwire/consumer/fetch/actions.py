@@ -7,8 +7,9 @@ data.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.truncation import Divergence
@@ -16,8 +17,8 @@ from kafwire.errors import KafkaError
 from kafwire.lazy_dataclass import dataclass
 
 
-class Pumped(Protocol):
-    """A sender of requests, for actions."""
+class Requester(Protocol):
+    """A broker fetcher, as far as the engine needs it to apply an action."""
 
     def pump(self) -> None:
         """Send the next request, if there is one to send."""
@@ -121,7 +122,46 @@ class Fail:
 class PumpSoon:
     """Pump a broker fetcher in the loop's next turn."""
 
-    broker_fetcher: Pumped
+    broker_fetcher: Requester
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitRoom:
+    """Pump a broker fetcher once there may be room for its request."""
+
+    broker_fetcher: Requester
+
+
+@dataclass(frozen=True, slots=True)
+class EndDemand:
+    """End the demand of a cursor whose reader closed: a request that names it is built."""
+
+    cursor: FetchCursor
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Finish a cursor: its records up to the end are queued, or do not exist."""
+
+    cursor: FetchCursor
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStalled:
+    """Fail the read if one of these cursors, whose leader responds without records, has failed for too long."""
+
+    cursors: Iterable[FetchCursor]
+
+
+class Signal(enum.Enum):
+    """Actions without data. They come with each response: members of an enumeration are found without a class test."""
+
+    ARRIVED = enum.auto()  # notify the listeners of new records
+    RELEASED = enum.auto()  # pump the broker fetchers that wait for room: a response has released its reserved bytes
+
+
+ARRIVED: Final = Signal.ARRIVED
+RELEASED: Final = Signal.RELEASED
 
 
 Action = (
@@ -138,5 +178,10 @@ Action = (
     | FindOffset
     | Fail
     | PumpSoon
+    | AwaitRoom
+    | EndDemand
+    | Signal
+    | Finish
+    | CheckStalled
 )
 Emit = Callable[[Action], None]

@@ -1,4 +1,4 @@
-"""The facts that all parts of one fetch engine share: its cluster, options and cursors, and the times of retries."""
+"""The facts that all parts of one fetch engine share: its cluster, options, buffer, cursors, and times of retries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import FetchConfig
+from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.error_log import FetchErrorLog
 from kafwire.consumer.fetch.read_plan import ReadPlan
@@ -21,7 +22,11 @@ class FetchContext:
     cluster: Cluster
     config: FetchConfig
     plan: ReadPlan
-    cursors: Mapping[tuple[str, int], FetchCursor]  # by topic and partition; the engine adds and removes them
+    queue: FetchBuffer
+    # By topic and partition, and by place in the queue. The engine adds and removes cursors.
+    cursors: Mapping[tuple[str, int], FetchCursor]
+    numbered: Mapping[int, FetchCursor]
+    parting: Mapping[FetchCursor, None]  # those whose readers closed, for one last request
     tasks: FetchTasks
     errors: FetchErrorLog
 

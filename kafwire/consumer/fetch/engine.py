@@ -1,8 +1,9 @@
 """The fetch engine of consumers and scans: cursors, their demand, the memory budget, and the end of a read.
 
 Consumers and scans differ in their plan (`read_plan.py`). `broker_fetcher.py` handles requests and responses of a
-connection, and `partition_brokers.py` assigns cursors to connections. `offset_reset.py` and `position_validation.py`
-find the position after an offset that is out of range, and after a truncated log.
+connection, and `brokers.py` assigns cursors to connections. `offset_reset.py` and `position_validation.py` find the
+position after an offset that is out of range, and after a truncated log. None of them knows the engine or another one:
+they emit actions (`actions.py`), and the engine applies each at once.
 """
 
 from __future__ import annotations
@@ -12,24 +13,31 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any, assert_never
 
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import Place
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import FetchConfig
 from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
 from kafwire.consumer.fetch.actions import (
+    ARRIVED,
+    RELEASED,
     Action,
     AwaitPosition,
+    AwaitRoom,
+    CheckStalled,
     Continue,
+    EndDemand,
     Fail,
     FindOffset,
+    Finish,
     Halt,
     Leave,
     LeaveReplica,
     Lose,
     Move,
-    Pumped,
     PumpSoon,
+    Requester,
     ResetPosition,
     Seek,
     Truncate,
@@ -43,6 +51,8 @@ from kafwire.consumer.fetch.error_log import FetchErrorLog
 from kafwire.consumer.fetch.offset_reset import OffsetReset
 from kafwire.consumer.fetch.position_validation import PositionValidation
 from kafwire.consumer.fetch.read_plan import ReadPlan
+from kafwire.consumer.fetch.room import FetchRoom
+from kafwire.consumer.fetch.suspects import Suspects
 from kafwire.consumer.fetch.tasks import FetchTasks
 from kafwire.consumer.ownership import PartitionOwnership
 from kafwire.errors import KafkaError, KafkaTimeoutError
@@ -56,7 +66,6 @@ class Fetcher:
         self.cluster = cluster
         self.config = config
         self.plan = plan
-        self.strategy = plan.strategy
         self.budget = budget
         self._notifier = cluster.engine.transport.listen(self._on_credit)
         self.queue = FetchBuffer(self._notifier)
@@ -64,17 +73,19 @@ class Fetcher:
         self.cursors: dict[tuple[str, int], FetchCursor] = {}
         self.tasks = FetchTasks(self.fail)
         self.errors = FetchErrorLog(cluster.engine)
-        self.context = FetchContext(cluster, config, plan, self.cursors, self.tasks, self.errors)
-        self.brokers = PartitionBrokers(self.context, lambda *made_of: BrokerFetcher(self, *made_of), self.apply)
-        self.offset_reset = OffsetReset(self.context, self.queue, self.apply)
-        self.validation = PositionValidation(self.context, self.apply)
         self._numbered: dict[int, FetchCursor] = {}
-        self.suspects: dict[FetchCursor, None] = {}  # to be requested alone: one of them made an oversized response
-        self.convicted: dict[FetchCursor, tuple[int, KafkaError]] = {}  # offset, error: fail once no suspect is left
+        self._parting: dict[FetchCursor, None] = {}
+        self.context = FetchContext(
+            cluster, config, plan, self.queue, self.cursors, self._numbered, self._parting, self.tasks, self.errors
+        )
+        self._room = FetchRoom(budget, self.queue, self.cursors, compacts=plan.compacts)
+        self._suspects = Suspects(config.max_frame_bytes)
+        self.brokers = PartitionBrokers(self.context, self._fetcher_for, self._apply)
+        self.offset_reset = OffsetReset(self.context, self._apply)
+        self.validation = PositionValidation(self.context, self._apply)
         self._unfinished: dict[FetchCursor, None] = {}  # cursors with an end that they have not reached
         self._vacant: dict[tuple[str, uuid.UUID, int], int] = {}  # places of dropped partitions
-        self._to_pump: dict[Pumped, None] = {}  # those that wait for room, or may have something to send
-        self._parting: dict[FetchCursor, None] = {}  # cursors whose readers closed, for one last request
+        self._to_pump: dict[Requester, None] = {}  # those that wait for room, or may have something to send
         self._listeners: dict[object, Callable[[], object]] = {}
         self._watches: list[Callable[[], None]] = []  # functions that end the watches
         cluster.engine.join(self)
@@ -131,8 +142,7 @@ class Fetcher:
         self._numbered.pop(cursor.number, None)
         self._parting.pop(cursor, None)
         self.offset_reset.forget(cursor)
-        self.suspects.pop(cursor, None)
-        self.convicted.pop(cursor, None)
+        self._suspects.forget(cursor)
         self.brokers.remove(cursor)
         self.tasks.soon(self.pump)  # its buffer is free for others
 
@@ -191,13 +201,6 @@ class Fetcher:
         else:
             cursor.asked_for = False
 
-    def part(self, broker_fetcher: BrokerFetcher) -> None:
-        """Include partitions whose reader closed in the request just built, then end their demand."""
-        for cursor in [cursor for cursor in self._parting if cursor in broker_fetcher.session]:
-            del self._parting[cursor]
-            cursor.asked_for = False
-            broker_fetcher.update(cursor)
-
     def pause(self, cursor: FetchCursor, *, paused: bool) -> None:
         """Pause or resume a cursor; its buffered records stay."""
         cursor.paused = paused
@@ -254,36 +257,12 @@ class Fetcher:
         for callback in list(self._listeners.values()):
             callback()
 
-    # --- demand and room --------------------------------------------------------------------------------------------
+    # --- demand ----------------------------------------------------------------------------------------------------
 
     @property
     def stopped(self) -> bool:
         """True after `stop`."""
         return self.tasks.stopped
-
-    @property
-    def free(self) -> int:
-        """The free bytes of the budget; see `Budget.free`."""
-        return self.budget.free(self.queue.queued_bytes(), len(self.cursors))
-
-    def has_room(self, broker_fetcher: BrokerFetcher, need: int) -> bool:
-        """Return True if a request for `need` bytes fits; if not, pump `broker_fetcher` once there may be room."""
-        if self.budget.has_room(self.queue.queued_bytes(), need):
-            return True
-        if self.plan.compacts:
-            self.queue.compact()
-        if self.budget.has_room(self.queue.queued_bytes(starved=True), need):
-            return True
-        self._to_pump[broker_fetcher] = None
-        return False
-
-    def is_full(self, cursor: FetchCursor, free: int) -> bool:
-        """Return True if a cursor's buffer is full with `free` bytes; if so, watch for the next read of it."""
-        slices, size = self.queue.queued(cursor.number)
-        if not self.budget.is_full(slices, size, free):
-            return False
-        slices, size = self.queue.queued(cursor.number, watch=True)
-        return self.budget.is_full(slices, size, self.free)
 
     def _on_credit(self) -> None:
         """Handle the queue's notification: readers have released bytes."""
@@ -300,15 +279,13 @@ class Fetcher:
         for broker_fetcher in broker_fetchers:
             broker_fetcher.pump()
 
-    def pump_soon(self, broker_fetcher: Pumped) -> None:
+    def pump_soon(self, broker_fetcher: Requester) -> None:
         """Pump `broker_fetcher` in the loop's next turn."""
         self._to_pump[broker_fetcher] = None
         self.tasks.soon(self.pump)
 
-    def next_turn(self, broker_fetcher: BrokerFetcher) -> None:
-        """Pump `broker_fetcher` after its request, and after others that wait for room."""
-        self.pump()
-        broker_fetcher.pump()
+    def _fetcher_for(self, connection: BrokerConnection, role: str) -> BrokerFetcher:
+        return BrokerFetcher(self.context, self._room, self._suspects, self.brokers, self._apply, connection, role)
 
     def _update(self, cursor: FetchCursor) -> None:
         broker_fetcher = self.brokers.fetcher_of(cursor)
@@ -320,9 +297,17 @@ class Fetcher:
 
     # --- actions ----------------------------------------------------------------------------------------------------
 
-    def apply(self, action: Action) -> None:
+    def _apply(self, action: Action) -> None:
         """Apply an action of a part of the engine at once."""
+        if action is ARRIVED:
+            self._tell()
+            return
+        if action is RELEASED:
+            self.pump()
+            return
         match action:
+            case AwaitRoom(broker_fetcher):
+                self._to_pump[broker_fetcher] = None
             case Halt(cursor, error):
                 self.halt(cursor, error)
             case Move(cursors):
@@ -341,6 +326,13 @@ class Fetcher:
                 self.fail(failure)
             case PumpSoon(broker_fetcher):
                 self.pump_soon(broker_fetcher)
+            case EndDemand(cursor):
+                del self._parting[cursor]
+                cursor.asked_for = False
+            case Finish(cursor):
+                self._finish(cursor)
+            case CheckStalled(cursors):
+                self._check_stalled(cursors)
             case Seek(cursor, position):
                 self.seek(cursor, position)
             case Continue(cursor, position, last_epoch):
@@ -358,8 +350,7 @@ class Fetcher:
         """Notify the listeners of new records."""
         self._tell()
 
-    def finish(self, cursor: FetchCursor) -> None:
-        """Finish a cursor: its records up to the end are queued, or do not exist."""
+    def _finish(self, cursor: FetchCursor) -> None:
         self.brokers.leave(cursor)
         self._unfinished.pop(cursor, None)
         self._check_end()
@@ -411,8 +402,7 @@ class Fetcher:
         elif topic in self.cluster.metadata.errors and isinstance(error, KafkaError):
             self.brokers.lose([cursor], error)
 
-    def check_stalled(self, cursors: Iterable[FetchCursor]) -> None:
-        """Fail the read if one of these cursors, whose leaders respond without records, has failed for too long."""
+    def _check_stalled(self, cursors: Iterable[FetchCursor]) -> None:
         committed_only = self.config.isolation_level == "read_committed"
         for cursor in cursors:
             if self.context.is_failing_for_long(cursor):

@@ -24,7 +24,6 @@ from kafwire.cluster.list_offsets import (
     refresh_after,
 )
 from kafwire.config import duration_ms
-from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
 from kafwire.consumer.fetch.actions import AwaitPosition, Continue, Emit, Halt, Seek
 from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor
@@ -45,12 +44,12 @@ FAILURES_TO_WARN = 3
 class OffsetReset:
     """The look-ups of positions for one fetcher's cursors."""
 
-    def __init__(self, context: FetchContext, queue: FetchBuffer, emit: Emit) -> None:
+    def __init__(self, context: FetchContext, emit: Emit) -> None:
         # Called with a cursor that begins at another offset than the log's first one.
         self.on_begun: Callable[[FetchCursor], object] | None = None
         self.count = 0  # positions that were out of range, for metrics
         self._emit = emit
-        self._queue = queue
+        self._queue = context.queue
         self._cursors = context.cursors
         self._cluster = context.cluster
         self._config = context.config
