@@ -257,7 +257,7 @@ class Fetcher:
         for callback in list(self._listeners.values()):
             callback()
 
-    # --- demand ----------------------------------------------------------------------------------------------------
+    # --- demand -----------------------------------------------------------------------------------------------------
 
     @property
     def stopped(self) -> bool:
@@ -299,6 +299,7 @@ class Fetcher:
 
     def _apply(self, action: Action) -> None:
         """Apply an action of a part of the engine at once."""
+        # These two come with each response, and are cheaper to find than the classes.
         if action is ARRIVED:
             self._tell()
             return
