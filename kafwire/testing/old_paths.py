@@ -1,4 +1,4 @@
-"""Old import paths of the embedded broker: `kafwire.broker` is `kafwire.broker`.
+"""Old import paths of the embedded broker: `kafwire.testing.broker` is `kafwire.broker`.
 
 An old path and its new one are the same module. The finder comes first: Python's own would load the file again.
 """

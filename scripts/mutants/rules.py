@@ -27,7 +27,7 @@ AREAS = (
     Area("flavours", 0.10, ("kafwire/sync/**/*.py", "kafwire/aio/**/*.py")),
     Area("history", 0.07, ("kafwire/testing/history/**/*.py",)),
     Area("cython", 0.24, ("kafwire/**/*.pyx",)),
-    Area("native", 0.12, ("kafwire/*/native/*.c", "kafwire/*/native/*.h")),
+    Area("native", 0.12, ("kafwire/**/native/*.c", "kafwire/**/native/*.h")),
 )
 
 # How often a pattern is drawn, beside the others that the area has: 1 unless it is here.

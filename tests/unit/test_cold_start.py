@@ -75,15 +75,15 @@ _TASKS = {
     "read": (
         _READ,
         (*_FOREIGN, "kafwire.config.producer", "kafwire.producer", "kafwire.records._encode", "kafwire.aio"),
-        138,
+        151,
     ),
-    "send": (_SEND, (*_FOREIGN, "kafwire.config.consumer", "kafwire.consumer", "kafwire.aio"), 124),
+    "send": (_SEND, (*_FOREIGN, "kafwire.config.consumer", "kafwire.consumer", "kafwire.aio"), 133),
     "async read": (
         _ASYNC_READ,
         (*_FOREIGN, "kafwire.config.producer", "kafwire.producer", "kafwire.records._encode", "kafwire.sync"),
-        140,
+        153,
     ),
-    "async send": (_ASYNC_SEND, (*_FOREIGN, "kafwire.config.consumer", "kafwire.consumer", "kafwire.sync"), 126),
+    "async send": (_ASYNC_SEND, (*_FOREIGN, "kafwire.config.consumer", "kafwire.consumer", "kafwire.sync"), 135),
 }
 
 

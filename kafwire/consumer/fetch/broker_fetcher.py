@@ -6,39 +6,50 @@ arrives, the broker fetcher cuts it into slices, queues them for the readers, an
 A request may be parked at the broker for `fetch_max_wait_ms`. A cursor that gets demand meanwhile (its buffer was read,
 or it was resumed or sought) does not wait for that response. It is fetched immediately: over a second connection, in
 requests that are not parked, until the parked request has its response. So neither a slow reader nor a quiet partition
-delays another. The fetch strategy decides if immediate fetches are used (`fetch_strategies.py`).
+delays another. The fetch strategy decides if immediate fetches are used (`strategies.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kafwire.cluster.backoff import Backoff
 from kafwire.cluster.broker_connection import BrokerConnection, FrameTooLargeError
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.consumer.fetch._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer
+from kafwire.consumer.fetch.actions import (
+    ARRIVED,
+    RELEASED,
+    AwaitRoom,
+    CheckStalled,
+    Emit,
+    EndDemand,
+    Finish,
+    Halt,
+    Lose,
+)
+from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor, FetchDisposition
 from kafwire.consumer.fetch.errors import UNAUTHORIZED
 from kafwire.consumer.fetch.fast_path import FastPath, Taken
 from kafwire.consumer.fetch.response_parts import PartActions, batch_bytes, queue_records
+from kafwire.consumer.fetch.room import FetchRoom
 from kafwire.consumer.fetch.session import FetchSession, Plan
+from kafwire.consumer.fetch.strategies import IMMEDIATE
+from kafwire.consumer.fetch.suspects import Suspects
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
     KafkaConnectionError,
     KafkaError,
     ProtocolError,
-    RecordTooLargeError,
     broker_error,
 )
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol.api.fetch import FetchRequest
 from kafwire.records.batches import OVERHEAD
 from kafwire.runtime.log import log
-
-if TYPE_CHECKING:
-    from kafwire.consumer.fetch.engine import Fetcher
 
 SESSION_ERRORS = frozenset(
     {
@@ -54,26 +65,59 @@ IMMEDIATE_AFTER_MS = 10.0
 IMMEDIATE_AGAIN_MS = 10.0
 
 
+class Brokers(Protocol):
+    """The other connections of the same read, as far as a broker fetcher needs them."""
+
+    @property
+    def count(self) -> int:
+        """The number of broker fetchers whose requests may be parked."""
+
+    def immediate_fetcher(self, node: int) -> BrokerFetcher | None:
+        """Return the broker fetcher for immediate fetches, or None if it is not open yet."""
+
+    async def open_immediate_fetcher(self, node: int) -> BrokerFetcher | None:
+        """Return the broker fetcher for immediate fetches, opened if needed; None if the broker cannot be reached."""
+
+    def unreadable(self, node: int) -> bool:
+        """Count a broker's response that cannot be parsed; return True at the third in a row."""
+
+    def readable(self, node: int) -> None:
+        """Reset the count after a response that was parsed."""
+
+
 class BrokerFetcher:
     """One connection to one broker, with one request in flight for its cursors that have demand."""
 
     def __init__(
         self,
-        fetcher: Fetcher,
+        context: FetchContext,
+        room: FetchRoom,
+        suspects: Suspects,
+        brokers: Brokers,
+        emit: Emit,
         connection: BrokerConnection,
         role: str,
-        *,
-        immediate: bool = False,
     ) -> None:
-        """An `immediate` broker fetcher has no session, and its requests are not parked."""
-        config, strategy = fetcher.config, fetcher.plan.strategy
+        """One with the role `IMMEDIATE` has no session, and its requests are not parked."""
+        immediate = role == IMMEDIATE
+        config, strategy = context.config, context.plan.strategy
         self.connection = connection
         self.role = role
         self._in_sessions = strategy.sessions and not immediate
         self.session: FetchSession[FetchCursor] = FetchSession(sessions=self._in_sessions, name=self._on_wire)
         self.cursors: dict[FetchCursor, None] = {}
         self._max_wait_ms = 0 if immediate else strategy.wait_ms(config.fetch_max_wait_ms)
-        self._fetcher = fetcher
+        self._context = context
+        self._engine = context.cluster.engine
+        self._config = config
+        self._plan = context.plan
+        self._tasks = context.tasks
+        self._queue = context.queue
+        self._room = room
+        self._budget = room.budget
+        self._suspects = suspects
+        self._brokers = brokers
+        self._emit = emit
         self._immediate_fetches = strategy.immediate_fetches and not immediate
         self._all_or_none = strategy.all_or_none
         self._committed_only = config.isolation_level == "read_committed"
@@ -83,7 +127,7 @@ class BrokerFetcher:
         self._owner: BrokerFetcher | None = None  # of a broker fetcher for immediate fetches: the lender of its cursors
         self._reserved = 0
         self._left = False  # the request in flight asks for cursors that have moved to another broker fetcher
-        self._fast_path = FastPath(fetcher.queue, fetcher.arrived)
+        self._fast_path = FastPath(context.queue, self._tell)
         self._sent_ms = 0.0
         self._version = 0
         self._by_id = True
@@ -120,7 +164,7 @@ class BrokerFetcher:
             self._nameless -= cursor.topic_id == NO_TOPIC_ID
         self._full.pop(cursor, None)
         if self._lent.pop(cursor, self) is None:
-            immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
+            immediate = self._brokers.immediate_fetcher(self.connection.node)
             if immediate is not None:
                 immediate.release(cursor)
         for topic in (cursor.topic, cursor.topic_id.bytes):
@@ -130,7 +174,7 @@ class BrokerFetcher:
     def update(self, cursor: FetchCursor) -> None:
         """Follow a change of the cursor's position, demand or buffer."""
         if cursor in self._lent:
-            immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
+            immediate = self._brokers.immediate_fetcher(self.connection.node)
             if immediate is not None:
                 immediate.update(cursor)
             return
@@ -138,14 +182,14 @@ class BrokerFetcher:
         if not cursor.is_wanted:
             self.session.drop(cursor)
             return
-        free = self._fetcher.free
-        if self._fetcher.is_full(cursor, free):
+        free = self._room.free
+        if self._room.is_full(cursor, free):
             self._full[cursor] = None
             if not self._all_or_none:
                 self.session.drop(cursor)
                 return
-        room = self._fetcher.budget.partition_bytes(free, cursor.batch_bytes)
-        self.session.want(cursor, cursor.asked(room, names_epochs=self._fetcher.plan.names_epochs))
+        room = self._budget.partition_bytes(free, cursor.batch_bytes)
+        self.session.want(cursor, cursor.asked(room, names_epochs=self._plan.names_epochs))
         if self._immediate_fetches and self.session.in_flight and not self.session.covers(cursor):
             self._schedule_immediate()
 
@@ -179,28 +223,45 @@ class BrokerFetcher:
     def _schedule_immediate(self) -> None:
         if self._immediate_timer is None and self._opening_immediate is None:
             begin = max(self._sent_ms + IMMEDIATE_AFTER_MS, self._not_immediate_before_ms)
-            wait = max(0.0, begin - self._fetcher.cluster.engine.now_ms())
+            wait = max(0.0, begin - self._engine.now_ms())
             self._immediate_timer = asyncio.get_running_loop().call_later(wait / 1000, self._fetch_immediately)
 
     def _fetch_immediately(self) -> None:
         self._immediate_timer = None
         if self._stopped or not self.session.in_flight:
             return
-        immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
+        immediate = self._brokers.immediate_fetcher(self.connection.node)
         if immediate is None or not immediate.connection.is_ready:
-            self._opening_immediate = asyncio.ensure_future(
-                self._fetcher.brokers.open_immediate_fetcher(self.connection.node)
-            )
+            self._opening_immediate = asyncio.ensure_future(self._brokers.open_immediate_fetcher(self.connection.node))
             self._opening_immediate.add_done_callback(self._on_immediate_open)
             return
         waiting = [cursor for cursor in self.session if cursor in self.cursors and not self.session.covers(cursor)]
-        immediate._owner = self
+        immediate.fetch_for(self)
         for cursor in waiting:
             self._fast_path.withdraw(cursor)
             self.session.drop(cursor)
             self._lent[cursor] = None
             immediate.take(cursor)
         immediate.pump()
+
+    def fetch_for(self, owner: BrokerFetcher) -> None:
+        """Return cursors to `owner` after each request."""
+        self._owner = owner
+
+    def delay_immediate(self, until_ms: float) -> None:
+        """Begin no immediate fetch before `until_ms`."""
+        self._not_immediate_before_ms = until_ms
+
+    def take_returned(self, cursor: FetchCursor) -> None:
+        """Take a lent cursor back."""
+        if self._lent.pop(cursor, self) is None:
+            self.update(cursor)
+
+    def repeat_immediate(self) -> None:
+        """Fetch cursors that wait for an immediate fetch without waiting longer."""
+        if self._immediate_timer is not None:
+            self._immediate_timer.cancel()
+            self._fetch_immediately()
 
     def _on_immediate_open(self, task: asyncio.Task[BrokerFetcher | None]) -> None:
         self._opening_immediate = None
@@ -212,15 +273,13 @@ class BrokerFetcher:
         owner, cursors = self._owner, list(self.cursors)
         if owner is None:
             return
-        owner._not_immediate_before_ms = 0.0 if arrived else self._fetcher.cluster.engine.now_ms() + IMMEDIATE_AGAIN_MS
+        owner.delay_immediate(0.0 if arrived else self._engine.now_ms() + IMMEDIATE_AGAIN_MS)
         for cursor in cursors:
             self.release(cursor)
-            if owner._lent.pop(cursor, owner) is None:
-                owner.update(cursor)
+            owner.take_returned(cursor)
         # The owner's request is still parked: fetch cursors with demand immediately again, at once if records came.
-        if arrived and owner._immediate_timer is not None:
-            owner._immediate_timer.cancel()
-            owner._fetch_immediately()
+        if arrived:
+            owner.repeat_immediate()
         owner.pump()
 
     def _take_back(self) -> bool:
@@ -229,7 +288,7 @@ class BrokerFetcher:
         That fetch takes no longer than a round trip. Cursors that stayed lent would be fetched immediately for ever:
         by the time they return, the next request is parked.
         """
-        immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
+        immediate = self._brokers.immediate_fetcher(self.connection.node)
         if immediate is not None and immediate.session.in_flight:
             return False
         for cursor in list(self._lent):
@@ -243,8 +302,7 @@ class BrokerFetcher:
 
     def pump(self) -> None:
         """Send the next request, unless one is in flight, nothing is wanted, or the budget is used up."""
-        fetcher = self._fetcher
-        if self._stopped or self.session.in_flight or fetcher.stopped or not len(self.session):
+        if self._stopped or self.session.in_flight or self._tasks.stopped or not len(self.session):
             return
         if self._all_or_none and self._full:
             return
@@ -253,15 +311,16 @@ class BrokerFetcher:
         if not self.connection.is_ready:
             self._lose_all(KafkaConnectionError(f"the connection to {self.connection.where} was lost"))
             return
-        wait = max(self.connection.muted_until_ms, self._not_before_ms) - fetcher.cluster.engine.now_ms()
+        wait = max(self.connection.muted_until_ms, self._not_before_ms) - self._engine.now_ms()
         if wait > 0:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(wait / 1000, self._on_timer)
             return
-        need = fetcher.budget.request_bytes(fetcher.brokers.count, fetcher.free)
-        if not fetcher.has_room(self, need):
+        need = self._budget.request_bytes(self._brokers.count, self._room.free)
+        if not self._room.fits(need):
+            self._emit(AwaitRoom(self))
             return
-        if fetcher.suspects or fetcher.convicted:
+        if self._suspects.are_pending:
             self._isolate()
             if not len(self.session):
                 return
@@ -272,13 +331,12 @@ class BrokerFetcher:
         self.pump()
 
     def _send(self, need: int) -> None:
-        fetcher, config = self._fetcher, self._fetcher.config
         at_most = FetchRequest.BY_TOPIC_ID - 1 if self._nameless else None
         try:
             self._version = self.connection.version_of(FetchRequest, at_most=at_most)
         except ProtocolError as error:
             for cursor in list(self.session):
-                fetcher.halt(cursor, error)
+                self._emit(Halt(cursor, error))
             return
         by_id = self._version >= FetchRequest.BY_TOPIC_ID
         if by_id != self._by_id:
@@ -286,31 +344,40 @@ class BrokerFetcher:
             self.session.renew()
         plan = self.session.plan()
         self._left = False
-        fetcher.part(self)
+        if self._context.parting:
+            self._part()
         correlation_id = self.connection.next_correlation_id()
-        request = self._encode(plan, correlation_id, fetcher.budget.records_bytes(need))
+        request = self._encode(plan, correlation_id, self._budget.records_bytes(need))
         self._reserved = need
-        fetcher.budget.reserved += need
-        self._sent_ms = fetcher.cluster.engine.now_ms()
+        self._budget.reserved += need
+        self._sent_ms = self._engine.now_ms()
         self.requests += 1
-        timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
-        if fetcher.plan.fast_path:
+        timeout_ms = self._config.request_timeout_ms + self._config.fetch_max_wait_ms
+        if self._plan.fast_path:
             self._fast_path.prepare(plan, correlation_id, self._version, self.connection)
         self.connection.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
 
+    def _part(self) -> None:
+        """End the demand of cursors whose reader closed, as the request just built names them for the last time."""
+        for cursor in [cursor for cursor in self._context.parting if cursor in self.session]:
+            self._emit(EndDemand(cursor))
+            self.update(cursor)
+
     def withdraw(self, cursor: FetchCursor) -> None:
         """Drop the cursor's part of the response in flight: the cursor continues elsewhere in the same generation."""
-        immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node) if cursor in self._lent else None
-        (immediate or self)._fast_path.withdraw(cursor)
+        immediate = self._brokers.immediate_fetcher(self.connection.node) if cursor in self._lent else None
+        if immediate is not None:
+            immediate.withdraw(cursor)
+        else:
+            self._fast_path.withdraw(cursor)
 
     def _encode(self, plan: Plan[FetchCursor], correlation_id: int, max_bytes: int) -> bytes:
-        config = self._fetcher.config
         return encode_fetch(
             self._version,
             correlation_id,
-            config.client_id,
+            self._config.client_id,
             max_wait_ms=0 if self._alone is not None else self._max_wait_ms,
-            min_bytes=self._fetcher.plan.min_bytes,
+            min_bytes=self._plan.min_bytes,
             max_bytes=max_bytes,
             isolation_level=int(self._committed_only),
             session_id=plan.session_id,
@@ -328,27 +395,28 @@ class BrokerFetcher:
                 for cursor, asked in plan.add
             ],
             forget=[(cursor.topic, cursor.topic_id.bytes, cursor.partition) for cursor in plan.forget],
-            rack_id=self._fetcher.plan.rack,
+            rack_id=self._plan.rack,
         )
 
     # --- responses --------------------------------------------------------------------------------------------------
 
     def _answered(self, frame: Buffer | None, error: KafkaError | None) -> None:
-        fetcher = self._fetcher
-        fetcher.budget.reserved -= self._reserved
+        self._budget.reserved -= self._reserved
         self._reserved = 0
-        if fetcher.stopped or self._stopped:
+        if self._tasks.stopped or self._stopped:
             return
-        absorbed = self._fast_path.absorbed(fetcher.numbered)
+        absorbed = self._fast_path.absorbed(self._context.numbered.get)
         if absorbed:
-            fetcher.arrived()  # even if the rest of the response fails
+            self._tell()  # even if the rest of the response fails
         if frame is None:
             if isinstance(error, FrameTooLargeError):
-                self._on_oversized(error)
+                sent = {c: asked.offset for c in self.session if (asked := self.session.sent(c)) is not None}
+                self._suspects.note(sent, error)
             self.session.on_lost()
             self._end_isolation(suspect=True)
             self._lose_all(error or KafkaConnectionError("the request was lost"))
-            fetcher.next_turn(self)
+            self._emit(RELEASED)
+            self.pump()
             return
         try:
             answer = parse_answer(frame, self._version)
@@ -357,7 +425,7 @@ class BrokerFetcher:
             return
         self.connection.note_throttle(answer.throttle_time_ms)
         self.bytes += len(frame)
-        fetcher.brokers.readable(self.connection.node)
+        self._brokers.readable(self.connection.node)
         served = [
             cursor
             for part in answer.partitions
@@ -371,53 +439,28 @@ class BrokerFetcher:
         self._end_isolation(suspect=False)
         if self._owner is not None:
             self._give_back(arrived=bool(served))
-        fetcher.next_turn(self)
+        self._emit(RELEASED)
+        self.pump()
 
-    # A broker exceeds the requested size by one batch, the first (KIP-74). A response above `max_frame_bytes` does not
-    # name the partition of that batch, so each of the request's partitions is requested alone, once: the batch fails
-    # its partition, and the others are fetched together again. The partition fails last, because the next read raises
-    # its error before records that arrive later.
-
-    def _on_oversized(self, error: FrameTooLargeError) -> None:
-        """Suspect the partitions of the request, or convict a suspect that was the only one.
-
-        So a batch fails its partition at the second such response: the first one may have been damaged.
-        """
-        asked = [cursor for cursor in self.session if self.session.sent(cursor) is not None]
-        known = [cursor for cursor in asked if len(asked) == 1 and cursor in self._fetcher.suspects]
-        self._fetcher.suspects.update(dict.fromkeys(asked))
-        for cursor in known:
-            sent = self.session.sent(cursor)
-            self._fetcher.suspects.pop(cursor, None)
-            if sent is not None and sent.offset == cursor.position:
-                self._fetcher.convicted[cursor] = cursor.position, self._too_large(cursor, error)
-
-    def _too_large(self, cursor: FetchCursor, error: FrameTooLargeError) -> RecordTooLargeError:
-        limit = self._fetcher.config.max_frame_bytes
-        return RecordTooLargeError(
-            f"the batch of {cursor.name} at offset {cursor.position} makes a response that is longer than "
-            f"max_frame_bytes ({limit}): raise max_frame_bytes, or seek behind the batch ({error})"
-        )
+    def _tell(self) -> None:
+        self._emit(ARRIVED)
 
     def _isolate(self) -> None:
         """Request the first suspect alone; without suspects, fail the convicted partitions."""
-        suspects, convicted = self._fetcher.suspects, self._fetcher.convicted
-        self._alone = next((cursor for cursor in self.session if cursor in suspects), None)
+        self._alone = self._suspects.first(self.session)
         for cursor in list(self.session):
             if self._alone is not None:
                 if cursor is not self._alone:
                     self.session.drop(cursor)
-            elif cursor in convicted:
-                offset, error = convicted.pop(cursor)
-                if cursor.position == offset:
-                    self._fetcher.halt(cursor, error)
+            elif (error := self._suspects.take_error(cursor)) is not None:
+                self._emit(Halt(cursor, error))
 
     def _end_isolation(self, *, suspect: bool) -> None:
         """Request all partitions again. The partition that was requested alone is cleared unless it stays `suspect`."""
         alone, self._alone = self._alone, None
         if alone is not None:
             if not suspect:
-                self._fetcher.suspects.pop(alone, None)
+                self._suspects.clear(alone)
             for cursor in self.cursors:
                 self.update(cursor)
 
@@ -435,8 +478,8 @@ class BrokerFetcher:
 
         The first session error is retried at once: the broker has forgotten the session, as it may at any time.
         """
-        fetcher, now = self._fetcher, self._fetcher.cluster.engine.now_ms()
-        wait = self._backoff.failed(fetcher.cluster.engine.random.random())
+        now = self._engine.now_ms()
+        wait = self._backoff.failed(self._engine.random.random())
         if error.code in SESSION_ERRORS:
             self.session_errors += 1
             log.debug("%s; the next request is a full one", error)
@@ -444,12 +487,12 @@ class BrokerFetcher:
                 return
         self._not_before_ms = now + wait
         if self._owner is not None:
-            self._owner._not_immediate_before_ms = self._not_before_ms
+            self._owner.delay_immediate(self._not_before_ms)
         if error.code in UNAUTHORIZED:
             for cursor in list(self.cursors):
-                fetcher.halt(cursor, error)
+                self._emit(Halt(cursor, error))
             return
-        fetcher.errors.note_error(self.connection.where, error, self.cursors)
+        self._context.errors.note_error(self.connection.where, error, self.cursors)
         if error.code not in SESSION_ERRORS:  # the broker may not be the leader any more
             self._lose_all(error)
 
@@ -465,15 +508,16 @@ class BrokerFetcher:
         log.warning("%s", told)
         self.connection.fail("a response could not be parsed")
         cursors = list(self.cursors)
-        if self._fetcher.brokers.unreadable(self.connection.node):
+        if self._brokers.unreadable(self.connection.node):
             for cursor in cursors:
-                self._fetcher.halt(cursor, told)
+                self._emit(Halt(cursor, told))
         self._lose_all(told)
-        self._fetcher.next_turn(self)
+        self._emit(RELEASED)
+        self.pump()
 
     def _take_in(self, answer: FetchAnswer, absorbed: dict[FetchCursor, Taken]) -> None:
-        fetcher = self._fetcher
-        actions = PartActions(fetcher, self.connection)
+        where = self.connection.where
+        actions: PartActions | None = None  # most responses need none
         done: list[FetchCursor] = []
         arrived = False
         first = next((part for part in answer.partitions if part.size), None)
@@ -502,29 +546,36 @@ class BrokerFetcher:
             if verdict is FetchDisposition.TAKE:
                 if not part.size:
                     continue
-                if queue_records(fetcher, self.connection.where, answer.frame, part, cursor):
+                queued = queue_records(self._queue, self._plan, where, answer.frame, part, cursor)
+                if queued:
                     arrived = True
+                    if queued is not True:
+                        self._emit(queued)
                 elif part is first:
                     partial = cursor
                 self.update(cursor)
                 if cursor.done:
                     done.append(cursor)
             else:
-                actions.note(verdict, part, cursor, answer)
-        fetcher.queue.seal()
+                actions = actions or PartActions(self._context, where)
+                if (action := actions.note(verdict, part, cursor, answer)) is not None:
+                    self._emit(action)
+        self._queue.seal()
         if arrived:
-            fetcher.arrived()
+            self._emit(ARRIVED)
         if partial is not None:  # a retry would get the same response
-            what = f"a response of {self.connection.where} for {partial.name} has no whole batch, not even the first"
-            fetcher.halt(partial, ProtocolError(what, api="FetchResponse", version=self._version))
-        elif fetcher.plan.ends and not arrived:
+            what = f"a response of {where} for {partial.name} has no whole batch, not even the first"
+            self._emit(Halt(partial, ProtocolError(what, api="FetchResponse", version=self._version)))
+        elif self._plan.ends and not arrived:
             self._on_empty(answer)
         for cursor in done:
-            fetcher.finish(cursor)
-        if fetcher.plan.rack:  # without a rack no leader names a replica
-            now = fetcher.cluster.engine.now_ms()
+            self._emit(Finish(cursor))
+        if self._plan.rack:  # without a rack no leader names a replica
+            now = self._engine.now_ms()
+            actions = actions or PartActions(self._context, where)
             actions.move(c for c in self.cursors if c.replica == self.connection.node and now >= c.replica_until_ms)
-        actions.carry_out()
+        for action in actions.moves() if actions is not None else ():
+            self._emit(action)
 
     def _on_empty(self, answer: FetchAnswer) -> None:
         """Handle a response without records: finish each partition whose log has no records up to its end.
@@ -545,14 +596,14 @@ class BrokerFetcher:
             if cursor in asked and cursor.may_end(part, committed_only=self._committed_only):
                 cursor.ended = True
                 del asked[cursor]
-                self._fetcher.finish(cursor)
-        self._fetcher.check_stalled(asked)
+                self._emit(Finish(cursor))
+        self._emit(CheckStalled(asked))
 
     def _lose_all(self, error: KafkaError) -> None:
         if self._owner is not None:
             self._give_back(arrived=False)
             return
-        self._fetcher.brokers.lose(list(self.cursors), error)
+        self._emit(Lose(list(self.cursors), error))
 
     def stats(self) -> dict[str, Any]:
         """Return a snapshot for metrics."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from kafwire.cluster.broker_connection import BrokerConnection
-from kafwire.consumer.fetch._fetch import FetchAnswer, PartitionAnswer
+from kafwire.consumer.fetch.actions import Emit, Fail, FindOffset, Halt, PumpSoon
 from kafwire.consumer.fetch.broker_fetcher import BrokerFetcher
+from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.strategies import IMMEDIATE
 from kafwire.consumer.fetch.truncation import is_behind, why_behind
@@ -28,9 +29,6 @@ from kafwire.errors import (
 )
 from kafwire.runtime.log import log
 
-if TYPE_CHECKING:
-    from kafwire.consumer.fetch.engine import Fetcher
-
 # Responses in a row that cannot be parsed: with this many, not one connection but the broker is at fault.
 UNREADABLE = 3
 
@@ -38,13 +36,18 @@ UNREADABLE = 3
 class PartitionBrokers:
     """The broker fetchers of one fetcher, and the assignment of cursors to them."""
 
-    def __init__(self, fetcher: Fetcher) -> None:
-        self._fetcher = fetcher
-        self._cluster = fetcher.cluster
-        self._plan = fetcher.plan
-        self._tasks = fetcher.tasks
-        self._errors = fetcher.errors
-        self._strategy = fetcher.strategy
+    def __init__(
+        self, context: FetchContext, fetcher_for: Callable[[BrokerConnection, str], BrokerFetcher], emit: Emit
+    ) -> None:
+        """`fetcher_for` makes the broker fetcher of a connection and its role."""
+        self._context = context
+        self._fetcher_for = fetcher_for
+        self._emit = emit
+        self._cluster = context.cluster
+        self._plan = context.plan
+        self._tasks = context.tasks
+        self._errors = context.errors
+        self._strategy = context.plan.strategy
         self._broker_fetchers: dict[tuple[int, str], BrokerFetcher] = {}
         self._assigned: dict[FetchCursor, BrokerFetcher] = {}
         self._unassigned: dict[FetchCursor, None] = {}
@@ -89,13 +92,13 @@ class PartitionBrokers:
                 broker_fetcher.stop()
                 self._cluster.release(broker_fetcher.connection.node, broker_fetcher.role)
             elif self._strategy.all_or_none:
-                self._fetcher.pump_soon(broker_fetcher)  # it may have waited for the reader of this cursor
+                self._emit(PumpSoon(broker_fetcher))  # it may have waited for the reader of this cursor
 
     def move(self, cursors: Iterable[FetchCursor]) -> None:
         """Move these cursors to their current brokers, as the metadata names them."""
         for cursor in cursors:
             self.leave(cursor)
-            if self._fetcher.cursors.get((cursor.topic, cursor.partition)) is cursor:
+            if self._context.cursors.get((cursor.topic, cursor.partition)) is cursor:
                 self._unassigned[cursor] = None
         self._tasks.soon(self._settle_all)
 
@@ -123,13 +126,9 @@ class PartitionBrokers:
         if cursor.failures == 1:
             self._newly_lost.set()
             self._cluster.hasten()
-        if self._fetcher.is_failing_for_long(cursor) and self._plan.ends:
-            self._fetcher.fail(
-                KafkaTimeoutError(
-                    f"{cursor.name} could not be read further than offset {cursor.position} for "
-                    f"{self._fetcher.patience_s:g} s: {why}"
-                )
-            )
+        if self._context.is_failing_for_long(cursor) and self._plan.ends:
+            text = f"{cursor.name} could not be read further than offset {cursor.position} for "
+            self._emit(Fail(KafkaTimeoutError(f"{text}{self._context.patience_s:g} s: {why}")))
 
     def _settle_all(self) -> None:
         """Assign unassigned cursors to their brokers, each broker in its own task; look up the leaders of lost ones."""
@@ -146,7 +145,7 @@ class PartitionBrokers:
             elif self._connecting.get(cursor) != node:
                 self._connecting[cursor] = node
                 groups.setdefault(node, []).append(cursor)
-        if self._fetcher.stopped:
+        if self._tasks.stopped:
             return
         for node, group in groups.items():
             self._tasks.begin(self._settle(node, group))
@@ -161,7 +160,7 @@ class PartitionBrokers:
                 failures = min(cursor.failures for cursor in self._lost)
                 if failures > 1:
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(self._fetcher.backoff_ms(failures - 1) / 1000):
+                        async with asyncio.timeout(self._context.backoff_ms(failures - 1) / 1000):
                             await self._newly_lost.wait()
                 lost = list(self._lost)
                 try:
@@ -170,8 +169,8 @@ class PartitionBrokers:
                     self._errors.tell_once("metadata", error, "leaders could not be looked up: ")
                     for cursor in lost:
                         cursor.failures += 1
-                        if self._fetcher.is_failing_for_long(cursor) and self._plan.ends:
-                            self._fetcher.fail(error)
+                        if self._context.is_failing_for_long(cursor) and self._plan.ends:
+                            self._emit(Fail(error))
                     continue
                 for cursor in lost:
                     self._lost.pop(cursor, None)
@@ -199,16 +198,16 @@ class PartitionBrokers:
             ).retriable
         ):
             error = refusal
-        elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._fetcher.is_failing_for_long(cursor):
+        elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._context.is_failing_for_long(cursor):
             error = broker_error(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {cursor.topic!r} has been gone for {self._fetcher.patience_s:g} s; "
+                f"topic {cursor.topic!r} has been gone for {self._context.patience_s:g} s; "
                 f"{cursor.name} was read up to offset {cursor.position}",
             )
         elif not code and self._is_behind(cursor):
-            if not self._fetcher.is_failing_for_long(cursor):
+            if not self._context.is_failing_for_long(cursor):
                 return -1
-            self._fetcher.validation.look_for_offset(cursor)
+            self._emit(FindOffset(cursor))
             return None
         else:
             leader = -1 if code else metadata.leader(cursor.topic, cursor.partition)
@@ -216,7 +215,7 @@ class PartitionBrokers:
                 cursor.leader_epoch = known.partitions[cursor.partition].leader_epoch
             node = cursor.read_from(leader, self._cluster.engine.now_ms())
             return node if node in metadata.brokers else leader
-        self._fetcher.halt(cursor, error)
+        self._emit(Halt(cursor, error))
         return None
 
     def _is_behind(self, cursor: FetchCursor) -> bool:
@@ -244,7 +243,7 @@ class PartitionBrokers:
             return
         broker_fetcher = self._broker_fetchers.get((node, role))
         if broker_fetcher is None or broker_fetcher.connection is not connection:
-            old, broker_fetcher = broker_fetcher, BrokerFetcher(self._fetcher, connection, role)
+            old, broker_fetcher = broker_fetcher, self._fetcher_for(connection, role)
             self._broker_fetchers[node, role] = broker_fetcher
             if old is not None:  # the broker has another address now
                 old.stop()
@@ -271,16 +270,8 @@ class PartitionBrokers:
             return None  # the next request, after the parked one, fetches the waiting cursors
         broker_fetcher = self._broker_fetchers.get((node, IMMEDIATE))
         if broker_fetcher is None or broker_fetcher.connection is not connection:
-            broker_fetcher = self._broker_fetchers[node, IMMEDIATE] = BrokerFetcher(
-                self._fetcher, connection, IMMEDIATE, immediate=True
-            )
+            broker_fetcher = self._broker_fetchers[node, IMMEDIATE] = self._fetcher_for(connection, IMMEDIATE)
         return broker_fetcher
-
-    def new_leader(self, part: PartitionAnswer, cursor: FetchCursor, answer: FetchAnswer) -> bool:
-        """Apply a response's hint of the new leader (KIP-951); return True if the metadata changed."""
-        return part.leader_id >= 0 and self._cluster.metadata.update_leader(
-            cursor.topic, cursor.partition, part.leader_id, part.leader_epoch, answer.endpoints
-        )
 
     def unreadable(self, node: int) -> bool:
         """Count a broker's response that cannot be parsed; return True at the third in a row."""
@@ -301,7 +292,7 @@ class PartitionBrokers:
         """Move cursors at once after a change of leaders or leader epochs, or when their topic was recreated."""
         now = self._cluster.engine.now_ms()
         moved = []
-        for cursor in self._fetcher.cursors.values():
+        for cursor in self._context.cursors.values():
             if cursor.topic not in changed or cursor.halted:
                 continue
             broker_fetcher = self._assigned.get(cursor)

@@ -1,8 +1,9 @@
 """The fetch engine of consumers and scans: cursors, their demand, the memory budget, and the end of a read.
 
 Consumers and scans differ in their plan (`read_plan.py`). `broker_fetcher.py` handles requests and responses of a
-connection, and `partition_brokers.py` assigns cursors to connections. `offset_reset.py` and `position_validation.py`
-find the position after an offset that is out of range, and after a truncated log.
+connection, and `brokers.py` assigns cursors to connections. `offset_reset.py` and `position_validation.py` find the
+position after an offset that is out of range, and after a truncated log. None of them knows the engine or another one:
+they emit actions (`actions.py`), and the engine applies each at once.
 """
 
 from __future__ import annotations
@@ -10,22 +11,48 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, assert_never
 
-from kafwire.cluster.backoff import delay_ms
+from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import Place
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import FetchConfig
 from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
+from kafwire.consumer.fetch.actions import (
+    ARRIVED,
+    RELEASED,
+    Action,
+    AwaitPosition,
+    AwaitRoom,
+    CheckStalled,
+    Continue,
+    EndDemand,
+    Fail,
+    FindOffset,
+    Finish,
+    Halt,
+    Leave,
+    LeaveReplica,
+    Lose,
+    Move,
+    PumpSoon,
+    Requester,
+    ResetPosition,
+    Seek,
+    Truncate,
+)
 from kafwire.consumer.fetch.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch.brokers import PartitionBrokers
 from kafwire.consumer.fetch.budget import Budget
+from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import NO_END, FetchCursor
 from kafwire.consumer.fetch.error_log import FetchErrorLog
 from kafwire.consumer.fetch.offset_reset import OffsetReset
 from kafwire.consumer.fetch.position_validation import PositionValidation
 from kafwire.consumer.fetch.read_plan import ReadPlan
+from kafwire.consumer.fetch.room import FetchRoom
+from kafwire.consumer.fetch.suspects import Suspects
 from kafwire.consumer.fetch.tasks import FetchTasks
 from kafwire.consumer.ownership import PartitionOwnership
 from kafwire.errors import KafkaError, KafkaTimeoutError
@@ -39,25 +66,26 @@ class Fetcher:
         self.cluster = cluster
         self.config = config
         self.plan = plan
-        self.strategy = plan.strategy
         self.budget = budget
         self._notifier = cluster.engine.transport.listen(self._on_credit)
         self.queue = FetchBuffer(self._notifier)
         self.queue.keep_idle(budget.limit)
         self.cursors: dict[tuple[str, int], FetchCursor] = {}
-        self.stopped = False
         self.tasks = FetchTasks(self.fail)
         self.errors = FetchErrorLog(cluster.engine)
-        self.brokers = PartitionBrokers(self)
-        self.offset_reset = OffsetReset(self)
-        self.validation = PositionValidation(self)
         self._numbered: dict[int, FetchCursor] = {}
-        self.suspects: dict[FetchCursor, None] = {}  # to be requested alone: one of them made an oversized response
-        self.convicted: dict[FetchCursor, tuple[int, KafkaError]] = {}  # offset, error: fail once no suspect is left
+        self._parting: dict[FetchCursor, None] = {}
+        self.context = FetchContext(
+            cluster, config, plan, self.queue, self.cursors, self._numbered, self._parting, self.tasks, self.errors
+        )
+        self._room = FetchRoom(budget, self.queue, self.cursors, compacts=plan.compacts)
+        self._suspects = Suspects(config.max_frame_bytes)
+        self.brokers = PartitionBrokers(self.context, self._fetcher_for, self._apply)
+        self.offset_reset = OffsetReset(self.context, self._apply)
+        self.validation = PositionValidation(self.context, self._apply)
         self._unfinished: dict[FetchCursor, None] = {}  # cursors with an end that they have not reached
         self._vacant: dict[tuple[str, uuid.UUID, int], int] = {}  # places of dropped partitions
-        self._to_pump: dict[BrokerFetcher, None] = {}  # those that wait for room, or may have something to send
-        self._parting: dict[FetchCursor, None] = {}  # cursors whose readers closed, for one last request
+        self._to_pump: dict[Requester, None] = {}  # those that wait for room, or may have something to send
         self._listeners: dict[object, Callable[[], object]] = {}
         self._watches: list[Callable[[], None]] = []  # functions that end the watches
         cluster.engine.join(self)
@@ -114,8 +142,7 @@ class Fetcher:
         self._numbered.pop(cursor.number, None)
         self._parting.pop(cursor, None)
         self.offset_reset.forget(cursor)
-        self.suspects.pop(cursor, None)
-        self.convicted.pop(cursor, None)
+        self._suspects.forget(cursor)
         self.brokers.remove(cursor)
         self.tasks.soon(self.pump)  # its buffer is free for others
 
@@ -133,12 +160,15 @@ class Fetcher:
 
         Buffered records below that offset stay.
         """
+        self._await_position(cursor)
+        self.offset_reset.look_up(cursor, place)
+
+    def _await_position(self, cursor: FetchCursor) -> None:
         broker_fetcher = self.brokers.fetcher_of(cursor)
         if broker_fetcher is not None:
             broker_fetcher.withdraw(cursor)
         cursor.seek(-1, cursor.generation)
         self._update(cursor)
-        self.offset_reset.look_up(cursor, place)
 
     def go_on_at(self, cursor: FetchCursor, position: int, *, last_epoch: int = -1) -> None:
         """Continue to fetch at `position`. Buffered records below it are still delivered."""
@@ -171,13 +201,6 @@ class Fetcher:
         else:
             cursor.asked_for = False
 
-    def part(self, broker_fetcher: BrokerFetcher) -> None:
-        """Include partitions whose reader closed in the request just built, then end their demand."""
-        for cursor in [cursor for cursor in self._parting if cursor in broker_fetcher.session]:
-            del self._parting[cursor]
-            cursor.asked_for = False
-            broker_fetcher.update(cursor)
-
     def pause(self, cursor: FetchCursor, *, paused: bool) -> None:
         """Pause or resume a cursor; its buffered records stay."""
         cursor.paused = paused
@@ -188,11 +211,10 @@ class Fetcher:
 
     def stop(self) -> None:
         """Stop fetching; responses to requests in flight are dropped."""
-        self.stopped = True
+        self.tasks.stop()
         for end_watch in self._watches:
             end_watch()
         self.cluster.engine.transport.unlisten(self._notifier)
-        self.tasks.stop()
         self.brokers.stop()
         self.queue.keep_idle(0)
         self._tell()
@@ -235,31 +257,12 @@ class Fetcher:
         for callback in list(self._listeners.values()):
             callback()
 
-    # --- demand and room --------------------------------------------------------------------------------------------
+    # --- demand -----------------------------------------------------------------------------------------------------
 
     @property
-    def free(self) -> int:
-        """The free bytes of the budget; see `Budget.free`."""
-        return self.budget.free(self.queue.queued_bytes(), len(self.cursors))
-
-    def has_room(self, broker_fetcher: BrokerFetcher, need: int) -> bool:
-        """Return True if a request for `need` bytes fits; if not, pump `broker_fetcher` once there may be room."""
-        if self.budget.has_room(self.queue.queued_bytes(), need):
-            return True
-        if self.plan.compacts:
-            self.queue.compact()
-        if self.budget.has_room(self.queue.queued_bytes(starved=True), need):
-            return True
-        self._to_pump[broker_fetcher] = None
-        return False
-
-    def is_full(self, cursor: FetchCursor, free: int) -> bool:
-        """Return True if a cursor's buffer is full with `free` bytes; if so, watch for the next read of it."""
-        slices, size = self.queue.queued(cursor.number)
-        if not self.budget.is_full(slices, size, free):
-            return False
-        slices, size = self.queue.queued(cursor.number, watch=True)
-        return self.budget.is_full(slices, size, self.free)
+    def stopped(self) -> bool:
+        """True after `stop`."""
+        return self.tasks.stopped
 
     def _on_credit(self) -> None:
         """Handle the queue's notification: readers have released bytes."""
@@ -276,15 +279,13 @@ class Fetcher:
         for broker_fetcher in broker_fetchers:
             broker_fetcher.pump()
 
-    def pump_soon(self, broker_fetcher: BrokerFetcher) -> None:
+    def pump_soon(self, broker_fetcher: Requester) -> None:
         """Pump `broker_fetcher` in the loop's next turn."""
         self._to_pump[broker_fetcher] = None
         self.tasks.soon(self.pump)
 
-    def next_turn(self, broker_fetcher: BrokerFetcher) -> None:
-        """Pump `broker_fetcher` after its request, and after others that wait for room."""
-        self.pump()
-        broker_fetcher.pump()
+    def _fetcher_for(self, connection: BrokerConnection, role: str) -> BrokerFetcher:
+        return BrokerFetcher(self.context, self._room, self._suspects, self.brokers, self._apply, connection, role)
 
     def _update(self, cursor: FetchCursor) -> None:
         broker_fetcher = self.brokers.fetcher_of(cursor)
@@ -294,14 +295,63 @@ class Fetcher:
         elif cursor.is_wanted:
             self.brokers.move([cursor])
 
+    # --- actions ----------------------------------------------------------------------------------------------------
+
+    def _apply(self, action: Action) -> None:
+        """Apply an action of a part of the engine at once."""
+        # These two come with each response, and are cheaper to find than the classes.
+        if action is ARRIVED:
+            self._tell()
+            return
+        if action is RELEASED:
+            self.pump()
+            return
+        match action:
+            case AwaitRoom(broker_fetcher):
+                self._to_pump[broker_fetcher] = None
+            case Halt(cursor, error):
+                self.halt(cursor, error)
+            case Move(cursors):
+                self.brokers.move(cursors)
+            case Leave(cursor):
+                self.brokers.leave(cursor)
+            case Lose(cursors, error):
+                self.brokers.lose(cursors, error)
+            case LeaveReplica(cursor, doubt, unknown):
+                self.validation.leave_replica(cursor, doubt=doubt, unknown=unknown)
+            case Truncate(cursor, divergence, where):
+                self.validation.truncated(cursor, divergence, where)
+            case FindOffset(cursor):
+                self.validation.look_for_offset(cursor)
+            case Fail(failure):
+                self.fail(failure)
+            case PumpSoon(broker_fetcher):
+                self.pump_soon(broker_fetcher)
+            case EndDemand(cursor):
+                del self._parting[cursor]
+                cursor.asked_for = False
+            case Finish(cursor):
+                self._finish(cursor)
+            case CheckStalled(cursors):
+                self._check_stalled(cursors)
+            case Seek(cursor, position):
+                self.seek(cursor, position)
+            case Continue(cursor, position, last_epoch):
+                self.go_on_at(cursor, position, last_epoch=last_epoch)
+            case AwaitPosition(cursor):
+                self._await_position(cursor)
+            case ResetPosition(cursor, where):
+                self.offset_reset.out_of_range(cursor, where)
+            case _:
+                assert_never(action)
+
     # --- responses --------------------------------------------------------------------------------------------------
 
     def arrived(self) -> None:
         """Notify the listeners of new records."""
         self._tell()
 
-    def finish(self, cursor: FetchCursor) -> None:
-        """Finish a cursor: its records up to the end are queued, or do not exist."""
+    def _finish(self, cursor: FetchCursor) -> None:
         self.brokers.leave(cursor)
         self._unfinished.pop(cursor, None)
         self._check_end()
@@ -353,26 +403,12 @@ class Fetcher:
         elif topic in self.cluster.metadata.errors and isinstance(error, KafkaError):
             self.brokers.lose([cursor], error)
 
-    def check_stalled(self, cursors: Iterable[FetchCursor]) -> None:
-        """Fail the read if one of these cursors, whose leaders respond without records, has failed for too long."""
+    def _check_stalled(self, cursors: Iterable[FetchCursor]) -> None:
         committed_only = self.config.isolation_level == "read_committed"
         for cursor in cursors:
-            if self.is_failing_for_long(cursor):
-                self.fail(KafkaTimeoutError(cursor.why_stalled(self.patience_s, committed_only=committed_only)))
-
-    def backoff_ms(self, failures: int) -> float:
-        """Return the back-off after `failures` failures in a row."""
-        base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
-        return delay_ms(failures, base, limit, self.cluster.engine.random.random())
-
-    def is_failing_for_long(self, cursor: FetchCursor) -> bool:
-        """Return True if retries of a cursor have failed for longer than `default_api_timeout_ms`."""
-        return cursor.failing_ms(self.cluster.engine.now_ms()) > self.config.default_api_timeout_ms
-
-    @property
-    def patience_s(self) -> float:
-        """`default_api_timeout_ms` in seconds."""
-        return self.config.default_api_timeout_ms / 1000
+            if self.context.is_failing_for_long(cursor):
+                why = cursor.why_stalled(self.context.patience_s, committed_only=committed_only)
+                self.fail(KafkaTimeoutError(why))
 
     def numbered(self, number: int) -> FetchCursor | None:
         """Return the cursor of a place in the queue."""

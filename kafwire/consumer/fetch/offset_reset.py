@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from kafwire.cluster.list_offsets import (
     EARLIEST,
@@ -25,14 +24,13 @@ from kafwire.cluster.list_offsets import (
     refresh_after,
 )
 from kafwire.config import duration_ms
+from kafwire.consumer.fetch.actions import AwaitPosition, Continue, Emit, Halt, Seek
+from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, KafkaError, broker_error
 from kafwire.runtime.log import log
 from kafwire.types import Tail
-
-if TYPE_CHECKING:
-    from kafwire.consumer.fetch.engine import Fetcher
 
 # A place that ListOffsets finds, or (Tail) a number of records before the end.
 Target = Place | Tail
@@ -46,16 +44,18 @@ FAILURES_TO_WARN = 3
 class OffsetReset:
     """The look-ups of positions for one fetcher's cursors."""
 
-    def __init__(self, fetcher: Fetcher) -> None:
+    def __init__(self, context: FetchContext, emit: Emit) -> None:
         # Called with a cursor that begins at another offset than the log's first one.
         self.on_begun: Callable[[FetchCursor], object] | None = None
         self.count = 0  # positions that were out of range, for metrics
-        self._fetcher = fetcher
-        self._cluster = fetcher.cluster
-        self._config = fetcher.config
-        self._plan = fetcher.plan
-        self._tasks = fetcher.tasks
-        self._errors = fetcher.errors
+        self._emit = emit
+        self._queue = context.queue
+        self._cursors = context.cursors
+        self._cluster = context.cluster
+        self._config = context.config
+        self._plan = context.plan
+        self._tasks = context.tasks
+        self._errors = context.errors
         self._awaited: dict[FetchCursor, _Lookup] = {}
         self._denied: dict[FetchCursor, Target] = {}  # look-ups that failed, as an ACL is missing
         self._new: dict[FetchCursor, str] = {}  # new partitions, and why they are new
@@ -66,17 +66,17 @@ class OffsetReset:
         policy = self._plan.reset
         self.count += 1
         if policy == "error":
-            self._fetcher.halt(
-                cursor,
-                broker_error(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"{cursor.name} has no offset {cursor.position} any more: the records were deleted, or the log "
-                    f"was cut, says {where}; {self._plan.advice.no_such_offset}",
-                ),
+            error = broker_error(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{cursor.name} has no offset {cursor.position} any more: the records were deleted, or the log "
+                f"was cut, says {where}; {self._plan.advice.no_such_offset}",
             )
+            self._emit(Halt(cursor, error))
             return
         log.warning("%s has no offset %d, says %s: reading goes on at %s", cursor.name, cursor.position, where, policy)
-        self._fetcher.seek_by_time(cursor, self.reset_time(policy))
+        place = self.reset_time(policy)
+        self._emit(AwaitPosition(cursor))
+        self.look_up(cursor, place)
 
     def reset_time(self, policy: str) -> Place:
         """Return the place that ListOffsets looks up for a reset policy."""
@@ -99,7 +99,7 @@ class OffsetReset:
     def begin(self, cursor: FetchCursor, offset: int, *, is_earliest: bool = False) -> None:
         """Start a cursor without a position at `offset`."""
         why = self._new.pop(cursor, None)
-        self._fetcher.seek(cursor, offset)
+        self._emit(Seek(cursor, offset))
         if self.on_begun is not None and not is_earliest:
             self.on_begun(cursor)
         if why is not None:
@@ -160,7 +160,7 @@ class OffsetReset:
             del self._awaited[cursor]
             if isinstance(error, AuthorizationError):
                 self._denied[cursor] = place
-            self._fetcher.halt(cursor, error)
+            self._emit(Halt(cursor, error))
         if passing:
             failures = max(lookups[cursor].failures for cursor in passing)
             if failures >= FAILURES_TO_WARN:
@@ -179,14 +179,14 @@ class OffsetReset:
         cursor = lookup.cursor
         if self._awaited.get(cursor) is not lookup:
             return
-        if self._fetcher.queue.position(cursor.number) < 0:  # no position yet: start there
+        if self._queue.position(cursor.number) < 0:  # no position yet: start there
             self.begin(cursor, offset, is_earliest=lookup.place == EARLIEST)
         else:
-            self._fetcher.go_on_at(cursor, offset)
+            self._emit(Continue(cursor, offset))
 
     async def placed(self, cursor: FetchCursor) -> None:
         """Wait until the position of `cursor` is known."""
-        while cursor in self._awaited and not self._fetcher.stopped:
+        while cursor in self._awaited and not self._tasks.stopped:
             await self._tasks.progress()
 
     async def available(
@@ -206,7 +206,7 @@ class OffsetReset:
     def look_up_late(self, failed: Mapping[FetchCursor, KafkaError], place: Target) -> None:
         """Look up `place` for cursors that failed, while the others are read, and name them in a warning."""
         for cursor in failed:
-            if self._fetcher.numbered(cursor.number) is cursor:
+            if self._cursors.get((cursor.topic, cursor.partition)) is cursor:
                 self.look_up(cursor, place)
         self._warn(failed)
 

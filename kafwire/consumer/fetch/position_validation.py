@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
 
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, end_of_epoch, list_offsets
+from kafwire.consumer.fetch.actions import Continue, Emit, Halt, Leave, Move, ResetPosition
+from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.truncation import (
     Divergence,
@@ -24,29 +25,27 @@ from kafwire.consumer.fetch.truncation import (
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.runtime.log import log
 
-if TYPE_CHECKING:
-    from kafwire.consumer.fetch.engine import Fetcher
-
 
 class PositionValidation:
     """The validation of positions for one fetcher's cursors."""
 
-    def __init__(self, fetcher: Fetcher) -> None:
+    def __init__(self, context: FetchContext, emit: Emit) -> None:
         self.truncations = 0
-        self._fetcher = fetcher
-        self._cluster = fetcher.cluster
-        self._plan = fetcher.plan
-        self._tasks = fetcher.tasks
-        self._errors = fetcher.errors
+        self._context = context
+        self._emit = emit
+        self._cluster = context.cluster
+        self._plan = context.plan
+        self._tasks = context.tasks
+        self._errors = context.errors
 
     def truncated(self, cursor: FetchCursor, divergence: Divergence, where: str) -> None:
         """Handle a truncation: the log at the broker `where` differs from the fetched records."""
         self.truncations += 1
         found = Truncation(cursor, divergence, where)
         cursor.epochs.cut(found.offset)
-        self._fetcher.go_on_at(cursor, found.offset, last_epoch=found.epoch)
+        self._emit(Continue(cursor, found.offset, last_epoch=found.epoch))
         if self._plan.reset == "error":
-            self._fetcher.halt(cursor, found.error)
+            self._emit(Halt(cursor, found.error))
             return
         log.warning("%s; reading goes on there", found.text)
 
@@ -60,22 +59,22 @@ class PositionValidation:
         cursor.replica = -1
         cursor.returns += 1
         if not doubt and not unknown and cursor.returns == 1:
-            self._fetcher.brokers.move([cursor])
+            self._emit(Move([cursor]))
         elif not cursor.doubted:
             cursor.doubted = True
-            self._fetcher.brokers.leave(cursor)
+            self._emit(Leave(cursor))
             self._tasks.begin(self._ask_leader(cursor) if doubt else self._wait_for_replica(cursor, refresh=unknown))
 
     async def _wait_for_replica(self, cursor: FetchCursor, *, refresh: bool = False) -> None:
         """Wait, then fetch again: a replica that the leader prefers, and that lacks the records, may get them later."""
         generation, position = cursor.generation, cursor.position
-        await asyncio.sleep(self._fetcher.backoff_ms(cursor.returns) / 1000)
+        await asyncio.sleep(self._context.backoff_ms(cursor.returns) / 1000)
         if refresh:
             with contextlib.suppress(KafkaError):
                 await self._cluster.refresh([cursor.topic])
         if cursor.doubted and (cursor.generation, cursor.position) == (generation, position):
             cursor.doubted = False
-            self._fetcher.brokers.move([cursor])
+            self._emit(Move([cursor]))
 
     async def _ask_leader(self, cursor: FetchCursor) -> None:
         position, generation, epoch = cursor.position, cursor.generation, cursor.last_epoch
@@ -113,7 +112,7 @@ class PositionValidation:
         if isinstance(problem, KafkaConnectionError | KafkaTimeoutError):
             self._errors.tell_once(cursor.name, problem, f"{why}; its log could not be checked for this offset: ")
         elif problem is not None:  # a retry would fail in the same way
-            self._fetcher.halt(cursor, problem)
+            self._emit(Halt(cursor, problem))
             return
         known = self._cluster.metadata.topics.get(cursor.topic)
         if (
@@ -122,17 +121,17 @@ class PositionValidation:
             or known.topic_id != cursor.topic_id
             or not is_behind(cursor, self._leader_epoch(cursor))
         ):
-            self._fetcher.brokers.move([cursor])
+            self._emit(Move([cursor]))
         elif (place := place_of(position, start, end)) is Place.WITHIN:
             log.warning("%s; the log has that offset: reading continues there", why)
             cursor.last_epoch = -1
             cursor.failing_since_ms = None
-            self._fetcher.brokers.move([cursor])
+            self._emit(Move([cursor]))
         elif place is Place.BEYOND and self._plan.reset == "error":
             self.truncations += 1
-            self._fetcher.halt(cursor, beyond_end(cursor, end, why))
+            self._emit(Halt(cursor, beyond_end(cursor, end, why)))
         else:
-            self._fetcher.offset_reset.out_of_range(cursor, "its leader")
+            self._emit(ResetPosition(cursor, "its leader"))
 
     def _leader_epoch(self, cursor: FetchCursor) -> int:
         return self._cluster.metadata.leader_epoch(cursor.topic, cursor.partition)

@@ -15,17 +15,17 @@ class FetchTasks:
         self._on_failure = on_failure
         self._soon: set[Callable[[], None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stopped = False
+        self.stopped = False  # true after `stop`: the read has ended
 
     def soon(self, work: Callable[[], None]) -> None:
         """Call `work` once in the loop's next turn, even if `soon` is called several times in this turn."""
-        if work not in self._soon and not self._stopped:
+        if work not in self._soon and not self.stopped:
             self._soon.add(work)
             asyncio.get_running_loop().call_soon(self._do, work)
 
     def _do(self, work: Callable[[], None]) -> None:
         self._soon.discard(work)
-        if not self._stopped:
+        if not self.stopped:
             work()
 
     def begin(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -49,6 +49,6 @@ class FetchTasks:
 
     def stop(self) -> None:
         """Cancel the tasks, and drop the work of the next turn."""
-        self._stopped = True
+        self.stopped = True
         for task in self._tasks:
             task.cancel()

@@ -118,7 +118,7 @@ def test_each_module_a_native_target_runs_is_linked() -> None:
     modules = closure(["kafwire._codec", *imports_of("from kafwire.consumer.fetch._fetch import parse_answer")])
     names = [module.name.removeprefix("kafwire.") for module in modules]
     records = [f"records.{name}" for name in ("_columns", "_compress", "_decode", "_libraries", "_message_set")]
-    assert names == ["_codec", "consumer._fetch", "memory._buffer", "protocol._layout", *records]
+    assert names == ["_codec", "consumer.fetch._fetch", "memory._buffer", "protocol._layout", *records]
     assert [source.name for source in build.native_sources(modules)] == ["crc32c.c", "lz4.c", "snappy.c"]
 
 

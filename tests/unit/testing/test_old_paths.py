@@ -15,11 +15,11 @@ from kafwire.testing.old_paths import install, new_path
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("kafwire.broker", "kafwire.broker"),
-        ("kafwire.broker.share", "kafwire.broker.share"),
-        ("kafwire.broker.share.share_states", "kafwire.broker.share.share_states"),
-        ("kafwire.broker.ports", "kafwire.broker.ports"),
-        ("kafwire.broker.security.security", "kafwire.broker.security.security"),
+        ("kafwire.testing.broker", "kafwire.broker"),
+        ("kafwire.testing.broker.share", "kafwire.broker.share"),
+        ("kafwire.testing.broker.share.share_states", "kafwire.broker.share.share_states"),
+        ("kafwire.testing.ports", "kafwire.broker.ports"),
+        ("kafwire.testing.security", "kafwire.broker.security.security"),
     ],
 )
 def test_an_old_path_is_the_module_of_the_new_one(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:

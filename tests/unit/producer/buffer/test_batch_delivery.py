@@ -17,6 +17,7 @@ from kafwire.errors import KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.producer.buffer._batch import BatchDelivery
 from kafwire.producer.buffer._partitioner import PartitionWeights
 from kafwire.producer.buffer.partitioner import even
+from kafwire.producer.send.sender import Sender
 from kafwire.runtime.interfaces import Clock
 from kafwire.sync.producer import Producer
 from tests.support.accumulator_store import Store
@@ -43,7 +44,10 @@ def parts_of(flavour: Any, store: Store) -> Any:
         check_process=lambda: None, check_caller=lambda: None, is_over=True, clock=Clock()
     )
     producer._accumulator = store.accumulator
-    producer._sender = SimpleNamespace(accumulator=store.accumulator, last_problem="")
+    producer._sender = Sender.__new__(Sender)
+    producer._sender.accumulator = store.accumulator
+    producer._sender.config = producer._config
+    producer._sender._turns = SimpleNamespace(last_problem="")
     producer._loops = LoopRegistry(store.accumulator.budget)
     return producer
 
