@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import pickle
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,10 +45,9 @@ def parts_of(flavour: Any, store: Store) -> Any:
         check_process=lambda: None, check_caller=lambda: None, is_over=True, clock=Clock()
     )
     producer._accumulator = store.accumulator
-    producer._sender = Sender.__new__(Sender)
-    producer._sender.accumulator = store.accumulator
-    producer._sender.config = producer._config
-    producer._sender._turns = SimpleNamespace(last_problem="")
+    sender: Any = SimpleNamespace(accumulator=store.accumulator, last_problem="", config=producer._config)
+    sender.no_room = partial(Sender.no_room, sender)
+    producer._sender = sender
     producer._loops = LoopRegistry(store.accumulator.budget)
     return producer
 
