@@ -1,4 +1,4 @@
-"""The next broker to ask what any broker knows: metadata, coordinators, lists. Pure.
+"""The order of brokers for requests that any broker serves: metadata, coordinators, lists. Pure.
 
 `hedging.first_answer` asks the brokers of such an order one after another; the bootstrap servers come last.
 """
@@ -6,10 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from kafwire.runtime.interfaces import Random
+
+    class Shuffles(Protocol):
+        """A source of randomness, such as `random.Random`."""
+
+        def shuffle(self, x: list[Any]) -> None:
+            """Shuffle a list in place."""
 
     class Candidate(Protocol):
         """The facts of a connection that decide its place."""
@@ -37,7 +42,7 @@ _C = TypeVar("_C", bound="Candidate")
 class NextBroker:
     """Orders the connections of one client. `is_overdue(node)`: a response of that broker is overdue."""
 
-    def __init__(self, random: Random, is_overdue: Callable[[int], bool]) -> None:
+    def __init__(self, random: Shuffles, is_overdue: Callable[[int], bool]) -> None:
         self._random = random
         self._is_overdue = is_overdue
         self._responses: dict[int, int] = {}  # by broker: the number of its last metadata response
