@@ -195,7 +195,7 @@ def pytest_runtest_makereport(
 def _sections(value: object) -> list[tuple[str, str]]:
     """Return the sections of a report for a fixture. A class that is not imported cannot be its class."""
     embedded = sys.modules.get("kafwire.broker.embedded")
-    cluster = sys.modules.get("kafwire.testing.cluster")
+    cluster = sys.modules.get("kafwire.testing.cluster.kafka_cluster")
     if embedded is not None and isinstance(value, embedded.EmbeddedKafka):
         found = [(f"The last requests to Kafka at {value.bootstrap}", value.last_requests(_REQUESTS))]
         if value.problems:
