@@ -37,7 +37,11 @@ IN_C = {
 }
 IN_CYTHON = {
     "varint": ["kafwire._codec"],
-    "header": ["kafwire._codec", "kafwire.consumer.fetch._fetch"],
+    # Importing `_fetch` loads the message of Fetch, which has its versions.
+    "header": [
+        *("kafwire._codec", "kafwire.consumer.fetch._fetch"),
+        *("kafwire.protocol._compose", "kafwire.protocol._message"),
+    ],
     "codec": ["kafwire._codec"],
     "message": ["kafwire.protocol._message"],
     "avro": ["kafwire.avro._decoder"],
