@@ -252,13 +252,31 @@ _HOMES = {
 }
 _MODULES = frozenset({"errors", "protocol", "records", "stream"})
 
+
+def _is_source(module: str) -> bool:
+    """True if a module lies here as Cython's source: Python finds the folder of a checkout before an installation."""
+    from pathlib import Path  # for errors only
+
+    package, *names = module.split(".")
+    return package == "kafwire" and Path(__path__[0], *names).with_suffix(".pyx").exists()
+
+
 if not TYPE_CHECKING:  # a type checker would treat every name as Any
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return import_module(f"kafwire.{name}")
         if name in _HOMES:
-            value = getattr(import_module(_HOMES[name]), name)
+            try:
+                value = getattr(import_module(_HOMES[name]), name)
+            except ModuleNotFoundError as error:
+                if not _is_source(error.name or ""):
+                    raise
+                text = (
+                    f"{__path__[0]} has the sources of kafwire, and {error.name} is not compiled: run Python in "
+                    "another folder to use an installed kafwire, or compile here with `make build`"
+                )
+                raise ModuleNotFoundError(text, name=error.name) from error
             globals()[name] = value
             return value
         from kafwire.peer_names import missing_name  # for errors only
