@@ -184,9 +184,9 @@ class World:
             self.settle(handle.transactional_id)
         return int(code)
 
-    def open(self, name: str, who: Identity, timeout: int) -> None:
+    def open(self, name: str, producer: Identity, timeout: int) -> None:
         transaction = self.get(name)
-        code = transaction.coordinator.add(who, {("t", 0)})
+        code = transaction.coordinator.add(producer, {("t", 0)})
         if code:
             raise ProducerFencedError(f"{name}: {code}")
         if transaction.started < 0:

@@ -97,34 +97,34 @@ class Coordinator:
                 self.last_epoch = -1
                 self.epoch += 1
 
-    def refuses(self, who: Identity) -> int:
+    def refuses(self, producer: Identity) -> int:
         """Return the error code of a producer's request about an open transaction."""
         if self.preparing and not self.before_4:
             return ErrorCode.CONCURRENT_TRANSACTIONS
-        return self._refuses(who)
+        return self._refuses(producer)
 
-    def _refuses(self, who: Identity) -> int:
-        if who.producer_id != self.producer_id:
+    def _refuses(self, producer: Identity) -> int:
+        if producer.producer_id != self.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        if who.epoch != self.epoch:
+        if producer.epoch != self.epoch:
             return ErrorCode.PRODUCER_FENCED
         return ErrorCode.CONCURRENT_TRANSACTIONS if self.preparing else 0
 
-    def verify(self, who: Identity, place: Place) -> int:
+    def verify(self, producer: Identity, place: Place) -> int:
         """Return the error code of a write to a partition, which must be in the transaction. The identity is checked
         first.
         """
-        return self._refuses(who) or (0 if place in self.partitions else ErrorCode.TRANSACTION_ABORTABLE)
+        return self._refuses(producer) or (0 if place in self.partitions else ErrorCode.TRANSACTION_ABORTABLE)
 
-    def add(self, who: Identity, places: set[Place]) -> int:
+    def add(self, producer: Identity, places: set[Place]) -> int:
         """Handle AddPartitionsToTxn and AddOffsetsToTxn, and the partitions that brokers add in version 2."""
-        code = self.refuses(who)
+        code = self.refuses(producer)
         if not code:
             self.state = State.ONGOING
             self.partitions |= places
         return code
 
-    def end(self, who: Identity, *, commit: bool, version: int, new_id: Callable[[], int]) -> tuple[int, Identity]:
+    def end(self, producer: Identity, *, commit: bool, version: int, new_id: Callable[[], int]) -> tuple[int, Identity]:
         """Handle EndTxn: returns an error code, and with version 2 the next identity."""
         second = version >= TRANSACTION_V2
         if second and self.preparing:
@@ -132,10 +132,10 @@ class Coordinator:
         # EndTxn has raised the epoch. A repetition with the old epoch is accepted until a new transaction begins.
         is_complete = self.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
         before = Identity(self.producer_id, self.epoch - 1) if self.epoch else Identity(self.previous_id, LAST_EPOCH)
-        repeated = second and is_complete and who == before
-        if who.producer_id != self.producer_id and not repeated:
+        repeated = second and is_complete and producer == before
+        if producer.producer_id != self.producer_id and not repeated:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING, NOBODY
-        if who.epoch != self.epoch and not repeated:
+        if producer.epoch != self.epoch and not repeated:
             return ErrorCode.PRODUCER_FENCED, NOBODY
         if self.preparing:
             return ErrorCode.CONCURRENT_TRANSACTIONS, NOBODY

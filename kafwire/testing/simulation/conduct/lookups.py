@@ -71,8 +71,8 @@ class Lookups:
     def coordinated(self, sent: Sent, answer: Any) -> None:
         """Note if a broker denies that it coordinates the groups or transactions of a request."""
         if ErrorCode.NOT_COORDINATOR in codes(answer):
-            for who in coordinated_by(sent):
-                self._refuse(sent, "FindCoordinator", who)
+            for coordinated in coordinated_by(sent):
+                self._refuse(sent, "FindCoordinator", coordinated)
 
     def _refuse(self, sent: Sent, lookup: str, what: Hashable) -> None:
         """Note that a broker is the wrong one, unless the client looked up the right one after it sent this request."""
