@@ -163,7 +163,6 @@ def _rule(
 
 
 _RECORDS = ("Produce",)
-_WAYS: tuple[Literal["request", "response", "both"], ...] = ("request", "response", "both")
 _NETWORK: dict[str, Callable[[random.Random], Rule]] = {
     "late responses": _rule(lambda _: Delay((0.02, 1.0))),
     "late requests": _rule(lambda _: Delay((0.02, 1.5), "request")),
