@@ -15,9 +15,10 @@ from kafwire.broker.expiry import Expiry
 from kafwire.broker.groups.offsets import OffsetStore
 from kafwire.broker.groups.offsets_topic import OFFSETS_TOPIC
 from kafwire.broker.topics.placement import has_enough_replicas
-from kafwire.broker.transactions.transaction_coordinator import NOBODY, Coordinator, Place, State
+from kafwire.broker.transactions.transaction_coordinator import Coordinator, Place, State
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.producer.transactions.state import NO_PRODUCER
 from kafwire.protocol import ProduceRequest
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Transactions:
         """Handle EndTxn: returns an error code and the next identity."""
         its = self.by_id.get(transactional_id)
         if its is None:
-            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, NOBODY
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, NO_PRODUCER
         was_open = its.coordinator.state is State.ONGOING
         code, identity = its.coordinator.end(producer, commit=commit, version=version, new_id=self.new_producer_id)
         if its.coordinator.preparing and not was_open and not code:

@@ -6,9 +6,10 @@ import itertools
 
 import pytest
 
-from kafwire.broker.transactions.transaction_coordinator import LAST_EPOCH, NOBODY, Coordinator, Place, State
+from kafwire.broker.transactions.transaction_coordinator import LAST_EPOCH, Coordinator, Place, State
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.producer.transactions.state import NO_PRODUCER
 
 T0 = ("t", 0)
 
@@ -30,7 +31,7 @@ class Its:
     def producer(self) -> Identity:
         return Identity(self.coordinator.producer_id, self.coordinator.epoch)
 
-    def init(self, current: Identity = NOBODY) -> tuple[int, Identity]:
+    def init(self, current: Identity = NO_PRODUCER) -> tuple[int, Identity]:
         return self.coordinator.initialize(current, new_id=self.new_id)
 
     def add(self, producer: Identity | None = None, place: Place = T0) -> int:
@@ -62,11 +63,11 @@ def test_no_request_is_served_while_it_prepares() -> None:
     before = its.producer
     its.end()
     busy = ErrorCode.CONCURRENT_TRANSACTIONS
-    assert its.init() == (busy, NOBODY)
-    assert its.init(Identity(99, 3)) == (busy, NOBODY)
+    assert its.init() == (busy, NO_PRODUCER)
+    assert its.init(Identity(99, 3)) == (busy, NO_PRODUCER)
     assert its.add() == busy
     assert its.add(before) == busy
-    assert its.end(before) == (busy, NOBODY)
+    assert its.end(before) == (busy, NO_PRODUCER)
 
 
 def test_kafka_3_9_checks_the_producer_first_while_it_prepares() -> None:
@@ -92,21 +93,21 @@ def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
     its = Its(epoch=LAST_EPOCH)
     assert its.init() == (0, Identity(2, 0))
     # The request named no producer, so a request that names the one before is unknown.
-    assert its.init(Identity(1, LAST_EPOCH)) == (ErrorCode.PRODUCER_FENCED, NOBODY)
+    assert its.init(Identity(1, LAST_EPOCH)) == (ErrorCode.PRODUCER_FENCED, NO_PRODUCER)
 
 
 def test_a_lost_response_about_another_producer_id_is_given_again() -> None:
     its = Its(epoch=LAST_EPOCH)
     assert its.init(Identity(1, LAST_EPOCH)) == (0, Identity(2, 0))
     assert its.init(Identity(1, LAST_EPOCH)) == (0, Identity(2, 0))
-    assert its.init(Identity(1, LAST_EPOCH - 1)) == (ErrorCode.PRODUCER_FENCED, NOBODY)
+    assert its.init(Identity(1, LAST_EPOCH - 1)) == (ErrorCode.PRODUCER_FENCED, NO_PRODUCER)
     assert its.init(Identity(2, 0)) == (0, Identity(2, 1))
-    assert its.init(Identity(1, LAST_EPOCH)) == (ErrorCode.PRODUCER_FENCED, NOBODY)
+    assert its.init(Identity(1, LAST_EPOCH)) == (ErrorCode.PRODUCER_FENCED, NO_PRODUCER)
 
 
 def test_an_older_epoch_of_a_producer_id_that_is_used_up() -> None:
     its = Its(epoch=LAST_EPOCH)
-    assert its.init(Identity(1, LAST_EPOCH - 1)) == (ErrorCode.UNKNOWN_SERVER_ERROR, NOBODY)
+    assert its.init(Identity(1, LAST_EPOCH - 1)) == (ErrorCode.UNKNOWN_SERVER_ERROR, NO_PRODUCER)
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -119,15 +120,15 @@ def test_the_end_of_the_last_epoch_brings_another_producer_id(commit: bool) -> N
     its.coordinator.complete()
     assert its.producer == Identity(2, 0)
     assert its.end(last, commit=commit) == (0, Identity(2, 0)), "the response was lost"
-    assert its.end(last, commit=not commit) == (ErrorCode.INVALID_TXN_STATE, NOBODY)
+    assert its.end(last, commit=not commit) == (ErrorCode.INVALID_TXN_STATE, NO_PRODUCER)
     assert its.init(last) == (0, Identity(2, 0))
-    assert its.end(last, commit=commit) == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, NOBODY)
+    assert its.end(last, commit=commit) == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, NO_PRODUCER)
 
 
 def test_a_producer_fenced_at_the_last_epoch() -> None:
     its = Its(epoch=LAST_EPOCH)
     its.add()
-    assert its.init() == (ErrorCode.CONCURRENT_TRANSACTIONS, NOBODY)
+    assert its.init() == (ErrorCode.CONCURRENT_TRANSACTIONS, NO_PRODUCER)
     assert its.producer == Identity(1, LAST_EPOCH + 1)
     its.coordinator.complete()
     assert its.producer == Identity(2, 0)
