@@ -74,8 +74,8 @@ class Quotas:
 
     def set(self, names: Mapping[str, str | None], values: Mapping[str, float | None]) -> None:
         """Set quotas of an entity, by their keys; None removes one."""
-        who = entity(names)
-        kept = self.values.setdefault(who, {})
+        holder = entity(names)
+        kept = self.values.setdefault(holder, {})
         for key, value in values.items():
             if value is None:
                 kept.pop(key, None)
@@ -83,7 +83,7 @@ class Quotas:
                 kept[key] = float(value)
         self._state.journal.write("quota", sorted([*each] for each in names.items()), kept or None)
         if not kept:
-            del self.values[who]
+            del self.values[holder]
 
     def limit(self, request: Request, key: str) -> tuple[float, Entity] | None:
         """Return the quota of a request's client, and the entity that shares it; None: none."""
@@ -101,8 +101,8 @@ class Quotas:
         found = self.limit(request, key)
         if found is None:
             return 0
-        quota, who = found
-        rate = self._rates.setdefault((request.node, key, who), Rate())
+        quota, holder = found
+        rate = self._rates.setdefault((request.node, key, holder), Rate())
         rate.add(amount, self._state.now_ms)
         return rate.excess_ms(quota, self._state.now_ms)
 

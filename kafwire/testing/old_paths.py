@@ -1,4 +1,4 @@
-"""Old import paths of the embedded broker: `kafwire.testing.broker` is `kafwire.broker`.
+"""Old import paths of the embedded broker and of clusters: `kafwire.testing.broker` is `kafwire.broker`.
 
 An old path and its new one are the same module. The finder comes first: Python's own would load the file again.
 """
@@ -11,15 +11,18 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _OWN = "kafwire.testing."
+_SECURITY = (
+    *("certificate_authority", "certificates", "client_files", "client_options", "cluster_security"),
+    *("listener_properties", "security", "tokens"),
+)
+_CLUSTER = ("formatting", "guard", "kafka", "launcher", "node", "node_properties", "scram_users")
 _NEW_PATHS = {
-    **dict.fromkeys(("broker", "ports"), "kafwire.broker"),
-    **dict.fromkeys(
-        (
-            *("certificate_authority", "certificates", "client_files", "client_options", "cluster_security"),
-            *("listener_properties", "security", "tokens"),
-        ),
-        "kafwire.broker.security",
-    ),
+    "broker": "kafwire.broker",
+    "ports": "kafwire.broker.ports",
+    "cluster_command": "kafwire.testing.cluster.__main__",
+    "cluster_proxies": "kafwire.testing.cluster.proxies",
+    **{name: f"kafwire.broker.security.{name}" for name in _SECURITY},
+    **{name: f"kafwire.testing.cluster.{name}" for name in _CLUSTER},
 }
 
 
@@ -27,12 +30,9 @@ def new_path(name: str) -> str | None:
     """Return the present path of a module; None if `name` is no old path."""
     if not name.startswith(_OWN):
         return None
-    first, _, rest = name.removeprefix(_OWN).partition(".")
+    first, dot, rest = name.removeprefix(_OWN).partition(".")
     home = _NEW_PATHS.get(first)
-    if home is None:
-        return None
-    path = home if first == "broker" else f"{home}.{first}"
-    return f"{path}.{rest}" if rest else path
+    return None if home is None else f"{home}{dot}{rest}"
 
 
 class _Alias(Loader):

@@ -39,9 +39,9 @@ class Play:
         self.scene = Scene(kafka, transaction_version=transaction_version)
         self.next: dict[tuple[int, int, tuple[str, int]], int] = {}  # by producer id, epoch and partition
         self.scene.topic(partitions=len(PLACES))
-        for who in ("a", "c", "i"):
-            self.init(who, PLAYERS[who], None)
-        self.scene.who["b"] = replace(self.scene.who["a"])  # the same producer, as it was when it began
+        for producer in ("a", "c", "i"):
+            self.init(producer, PLAYERS[producer], None)
+        self.scene.identities["b"] = replace(self.scene.identities["a"])  # the same producer, as it was when it began
 
     def make(self, step: Step) -> None:
         """One step, and what it starts comes to its end."""
@@ -50,38 +50,40 @@ class Play:
             for transactional_id in ("x", "y"):
                 self.scene.settle(transactional_id)
 
-    def init(self, who: str, transactional_id: str | None, current: tuple[str, int] | None) -> None:
-        self.scene.init(who, transactional_id, current=current)
+    def init(self, producer: str, transactional_id: str | None, current: tuple[str, int] | None) -> None:
+        self.scene.init(producer, transactional_id, current=current)
 
-    def produce(self, who: str, to: tuple[str, int], shift: int, count: int, epoch: int, transactional: bool) -> None:
-        producer = self.scene.who[who]
-        key = producer.producer_id, producer.epoch + epoch, to
+    def produce(
+        self, producer: str, to: tuple[str, int], shift: int, count: int, epoch: int, transactional: bool
+    ) -> None:
+        known = self.scene.identities[producer]
+        key = known.producer_id, known.epoch + epoch, to
         sequence = max(self.next.get(key, 0) + shift, 0)
         if key[1] < 0:
             return
         self.scene.produce(
-            who,
+            producer,
             sequence,
             count,
             to=to,
             epoch=epoch,
-            transactional=transactional and producer.transactional_id is not None,
+            transactional=transactional and known.transactional_id is not None,
         )
         if " -> ok" in self.scene.lines[-1]:
             self.next[key] = max(sequence + count, self.next.get(key, 0))
 
-    def add(self, who: str, to: tuple[str, int], epoch: int) -> None:
-        self.scene.add(who, to, epoch=epoch)
+    def add(self, producer: str, to: tuple[str, int], epoch: int) -> None:
+        self.scene.add(producer, to, epoch=epoch)
 
-    def add_offsets(self, who: str, group: str, epoch: int) -> None:
-        self.scene.add_offsets(who, group, epoch=epoch)
+    def add_offsets(self, producer: str, group: str, epoch: int) -> None:
+        self.scene.add_offsets(producer, group, epoch=epoch)
 
-    def txn_commit(self, who: str, group: str, to: tuple[str, int], offset: int, epoch: int) -> None:
-        if self.scene.who[who].epoch + epoch >= 0:  # 3.9 sends no response to such a number
-            self.scene.txn_commit(who, {to: offset}, group, epoch=epoch)
+    def txn_commit(self, producer: str, group: str, to: tuple[str, int], offset: int, epoch: int) -> None:
+        if self.scene.identities[producer].epoch + epoch >= 0:  # 3.9 sends no response to such a number
+            self.scene.txn_commit(producer, {to: offset}, group, epoch=epoch)
 
-    def end(self, who: str, commit: bool, epoch: int) -> None:
-        self.scene.end(who, commit=commit, epoch=epoch, settle=False)
+    def end(self, producer: str, commit: bool, epoch: int) -> None:
+        self.scene.end(producer, commit=commit, epoch=epoch, settle=False)
 
     def commit(self, group: str, to: tuple[str, int], offset: int) -> None:
         self.scene.commit({to: offset}, group)
@@ -117,10 +119,10 @@ def draw(chance: random.Random, transaction_version: int, version: str) -> list[
     makers: list[tuple[int, Callable[[str], Step]]] = [
         (
             10,
-            lambda who: Step(
+            lambda producer: Step(
                 "produce",
                 (
-                    who,
+                    producer,
                     chance.choice(PLACES),
                     chance.choice([0, 0, 0, 0, 0, -1, -2, -5, 1]),
                     chance.choice([1, 1, 2]),
@@ -129,16 +131,24 @@ def draw(chance: random.Random, transaction_version: int, version: str) -> list[
                 ),
             ),
         ),
-        (5, lambda who: Step("end", (who, chance.random() < 0.6, off(0.15)))),
-        (6 if transaction_version == 1 else 1, lambda who: Step("add", (who, chance.choice(PLACES), off()))),
+        (5, lambda producer: Step("end", (producer, chance.random() < 0.6, off(0.15)))),
+        (6 if transaction_version == 1 else 1, lambda producer: Step("add", (producer, chance.choice(PLACES), off()))),
         (
             3,
-            lambda who: Step(
-                "txn_commit", (who, chance.choice(GROUPS), chance.choice(PLACES), chance.randrange(99), off())
+            lambda producer: Step(
+                "txn_commit", (producer, chance.choice(GROUPS), chance.choice(PLACES), chance.randrange(99), off())
             ),
         ),
-        (3 if transaction_version == 1 else 0, lambda who: Step("add_offsets", (who, chance.choice(GROUPS), off()))),
-        (1, lambda who: Step("init", (who, PLAYERS[who], chance.choice([None, (who, 0), (who, off())])))),
+        (
+            3 if transaction_version == 1 else 0,
+            lambda producer: Step("add_offsets", (producer, chance.choice(GROUPS), off())),
+        ),
+        (
+            1,
+            lambda producer: Step(
+                "init", (producer, PLAYERS[producer], chance.choice([None, (producer, 0), (producer, off())]))
+            ),
+        ),
         (1, lambda _: Step("commit", (chance.choice(GROUPS), chance.choice(PLACES), chance.randrange(99)))),
         (1, lambda _: Step("delete_offsets", (chance.choice(GROUPS), chance.choice(PLACES)))),
         (2, lambda _: Step("look", (chance.choice(PLACES),))),
@@ -146,9 +156,9 @@ def draw(chance: random.Random, transaction_version: int, version: str) -> list[
     weights = [weight for weight, _ in makers]
     while len(steps) < LENGTH:
         (_, make) = chance.choices(makers, weights)[0]
-        who = chance.choice("aaaabcci")
-        step = make(who)
-        if who == "i" and step.name in ("end", "add", "txn_commit", "add_offsets"):
+        producer = chance.choice("aaaabcci")
+        step = make(producer)
+        if producer == "i" and step.name in ("end", "add", "txn_commit", "add_offsets"):
             continue
         steps.append(step)
     return [*steps, *(Step("look", (place,)) for place in PLACES), Step("look_at_coordinators", ())]

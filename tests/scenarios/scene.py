@@ -57,7 +57,7 @@ class Scene:
         self.kafka = kafka
         self.transaction_version = transaction_version
         self.lines: list[str] = []
-        self.who: dict[str, Producer] = {}
+        self.identities: dict[str, Producer] = {}
         self.topic_ids: dict[str, uuid.UUID] = {}
         self._topics: dict[str, str] = {}
         self._unique = uuid.uuid4().hex[:12]
@@ -92,7 +92,9 @@ class Scene:
         aborted = [(self.name(each.producer_id), each.first_offset) for each in part.aborted_transactions or ()]
         ends = f"start {part.log_start_offset}, stable {part.last_stable_offset}, high {part.high_watermark}"
         batches = [self._batch(batch) for batch in decode_batches(bytes(part.records or b""))]
-        told = f", aborted {' '.join(f'{who}@{first}' for who, first in aborted) or 'none'}" if committed else ""
+        told = (
+            f", aborted {' '.join(f'{producer}@{first}' for producer, first in aborted) or 'none'}" if committed else ""
+        )
         how = "committed" if committed else "all"
         self.say(
             f"read {how} of {topic}-{partition} from {offset}",
@@ -100,13 +102,13 @@ class Scene:
         )
 
     def _batch(self, batch: RecordBatch) -> str:
-        who = f"{self.name(batch.producer_id)}/{batch.producer_epoch}"
+        producer = f"{self.name(batch.producer_id)}/{batch.producer_epoch}"
         if batch.is_control:
             (record,) = batch
             kind = {b"\0\0\0\0": "abort", b"\0\0\0\1": "commit"}[record.key or b""]
-            return f"{batch.base_offset} {kind} of {who}"
+            return f"{batch.base_offset} {kind} of {producer}"
         kind = "txn " if batch.is_transactional else ""
-        return f"{batch.base_offset}-{batch.last_offset} {kind}{who} seq {batch.base_sequence}"
+        return f"{batch.base_offset}-{batch.last_offset} {kind}{producer} seq {batch.base_sequence}"
 
     def ends(self, topic: str = "t", partition: int = 0) -> None:
         """ListOffsets: the first, the end, and the end for readers of committed records."""
@@ -140,7 +142,7 @@ class Scene:
 
     def init(
         self,
-        who: str,
+        producer: str,
         transactional_id: str | None = None,
         *,
         current: tuple[str, int] | None = None,
@@ -148,7 +150,7 @@ class Scene:
         version: int = 5,
     ) -> None:
         """InitProducerId, without an id, or with that of `current`: a producer, and how far its epoch is off."""
-        known = self.who[current[0]] if current else Producer(transactional_id)
+        known = self.identities[current[0]] if current else Producer(transactional_id)
         request = protocol.InitProducerIdRequest(
             transactional_id=transactional_id and self.full(transactional_id),
             transaction_timeout_ms=timeout_ms,
@@ -156,17 +158,18 @@ class Scene:
             producer_epoch=known.epoch + (current[1] if current else 0),
         )
         answer = self.kafka.call(request, version)
-        asked = f"init {who}{f' {transactional_id}' if transactional_id else ''}"
-        as_whom = f" as {current[0]}{shift(current[1])}" if current else ""
+        asked = f"init {producer}{f' {transactional_id}' if transactional_id else ''}"
+        as_current = f" as {current[0]}{shift(current[1])}" if current else ""
         self.say(
-            f"{asked}{as_whom}", f"{error(answer.error_code)} {self.name(answer.producer_id)}/{answer.producer_epoch}"
+            f"{asked}{as_current}",
+            f"{error(answer.error_code)} {self.name(answer.producer_id)}/{answer.producer_epoch}",
         )
         if not answer.error_code:
-            self.who[who] = Producer(transactional_id, answer.producer_id, answer.producer_epoch)
+            self.identities[producer] = Producer(transactional_id, answer.producer_id, answer.producer_epoch)
 
     def produce(
         self,
-        who: str,
+        producer: str,
         sequence: int,
         count: int = 1,
         *,
@@ -176,16 +179,16 @@ class Scene:
         version: int | None = None,
     ) -> None:
         """A batch of `count` records; `epoch` is how far the epoch is off."""
-        producer = self.who[who]
-        is_transactional = producer.transactional_id is not None if transactional is None else transactional
+        known = self.identities[producer]
+        is_transactional = known.transactional_id is not None if transactional is None else transactional
         data = encode_batch(
             [(None, b"v", time.time_ns() // 1_000_000)] * count,  # producers whose last batch is old are forgotten
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch + epoch,
+            producer_id=known.producer_id,
+            producer_epoch=known.epoch + epoch,
             base_sequence=sequence,
             transactional=is_transactional,
         )
-        name = producer.transactional_id
+        name = known.transactional_id
         request = protocol.ProduceRequest(
             acks=-1, timeout_ms=10_000, transactional_id=self.full(name) if name and is_transactional else None
         )
@@ -193,19 +196,19 @@ class Scene:
         request.topic_data = [request.TopicProduceData(name=self.full(to[0]), partition_data=[part])]
         version = version or (12 if self.transaction_version == 2 else 11)
         answer = self.kafka.call(request, version).responses[0].partition_responses[0]
-        asked = f"{who}{shift(epoch)} produces {count} from {sequence} to {to[0]}-{to[1]}"
+        asked = f"{producer}{shift(epoch)} produces {count} from {sequence} to {to[0]}-{to[1]}"
         place = f" at {answer.base_offset}" if not answer.error_code else ""
         self.say(asked, f"{error(answer.error_code)}{place}")
 
     # --- transactions
 
-    def add(self, who: str, *places: Place, epoch: int = 0) -> None:
+    def add(self, producer: str, *places: Place, epoch: int = 0) -> None:
         """AddPartitionsToTxn."""
-        producer = self.who[who]
+        known = self.identities[producer]
         request = protocol.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.full(producer.transactional_id or ""),
-            v3_and_below_producer_id=producer.producer_id,
-            v3_and_below_producer_epoch=producer.epoch + epoch,
+            v3_and_below_transactional_id=self.full(known.transactional_id or ""),
+            v3_and_below_producer_id=known.producer_id,
+            v3_and_below_producer_epoch=known.epoch + epoch,
         )
         for topic in dict.fromkeys(name for name, _ in places):
             indexes = [index for name, index in places if name == topic]
@@ -220,22 +223,22 @@ class Scene:
         }
         names = " ".join(f"{topic}-{index}" for topic, index in places)
         told = " ".join(f"{topic}-{index} {error(code)}" for (topic, index), code in sorted(codes.items()))
-        self.say(f"{who}{shift(epoch)} adds {names}", told)
+        self.say(f"{producer}{shift(epoch)} adds {names}", told)
 
-    def add_offsets(self, who: str, group: str = "g", *, epoch: int = 0) -> None:
+    def add_offsets(self, producer: str, group: str = "g", *, epoch: int = 0) -> None:
         """AddOffsetsToTxn."""
-        producer = self.who[who]
+        known = self.identities[producer]
         request = protocol.AddOffsetsToTxnRequest(
-            transactional_id=self.full(producer.transactional_id or ""),
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch + epoch,
+            transactional_id=self.full(known.transactional_id or ""),
+            producer_id=known.producer_id,
+            producer_epoch=known.epoch + epoch,
             group_id=self.full(group),
         )
-        self.say(f"{who}{shift(epoch)} adds {group}", error(self.kafka.call(request, 4).error_code))
+        self.say(f"{producer}{shift(epoch)} adds {group}", error(self.kafka.call(request, 4).error_code))
 
     def txn_commit(
         self,
-        who: str,
+        producer: str,
         offsets: Mapping[Place, int],
         group: str = "g",
         *,
@@ -247,12 +250,12 @@ class Scene:
         """TxnOffsetCommit; in the newest version that fits the transaction's, with topic ids from 4.4 on."""
         if version is None:
             version = 4 if self.transaction_version == 1 else 5 if self.kafka.version < "4.4" else 6
-        producer = self.who[who]
+        known = self.identities[producer]
         request = protocol.TxnOffsetCommitRequest(
-            transactional_id=self.full(producer.transactional_id or ""),
+            transactional_id=self.full(known.transactional_id or ""),
             group_id=self.full(group),
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch + epoch,
+            producer_id=known.producer_id,
+            producer_epoch=known.epoch + epoch,
             generation_id_or_member_epoch=generation,
             member_id=self._member_id(member),
         )
@@ -274,17 +277,17 @@ class Scene:
         )
         asked = " ".join(f"{topic}-{index}={offset}" for (topic, index), offset in offsets.items())
         as_member = self._as_member(generation, member)
-        self.say(f"{who}{shift(epoch)} commits {asked} of {group}{as_member}", " ".join(told))
+        self.say(f"{producer}{shift(epoch)} commits {asked} of {group}{as_member}", " ".join(told))
 
     def end(
-        self, who: str, *, commit: bool = True, epoch: int = 0, settle: bool = True, version: int | None = None
+        self, producer: str, *, commit: bool = True, epoch: int = 0, settle: bool = True, version: int | None = None
     ) -> None:
         """EndTxn; the producer goes on with the id and epoch of the response. `settle` waits for the markers."""
-        producer = self.who[who]
+        known = self.identities[producer]
         request = protocol.EndTxnRequest(
-            transactional_id=self.full(producer.transactional_id or ""),
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch + epoch,
+            transactional_id=self.full(known.transactional_id or ""),
+            producer_id=known.producer_id,
+            producer_epoch=known.epoch + epoch,
             committed=commit,
         )
         answer = self.kafka.call(request, version or (5 if self.transaction_version == 2 else 4))
@@ -292,11 +295,11 @@ class Scene:
         if self.transaction_version == 2:
             identity = f" {self.name(answer.producer_id)}/{answer.producer_epoch}"
         does = "ends" if commit else "aborts"
-        self.say(f"{who}{shift(epoch)} {does}", f"{error(answer.error_code)}{identity}")
+        self.say(f"{producer}{shift(epoch)} {does}", f"{error(answer.error_code)}{identity}")
         if not answer.error_code and self.transaction_version == 2:
-            producer.producer_id, producer.epoch = answer.producer_id, answer.producer_epoch
+            known.producer_id, known.epoch = answer.producer_id, answer.producer_epoch
         if settle:
-            self.settle(producer.transactional_id or "")
+            self.settle(known.transactional_id or "")
 
     def settle(self, transactional_id: str, *, until: Callable[[str], bool] | None = None) -> None:
         """Wait until no marker is on its way, or for another state."""
@@ -315,9 +318,10 @@ class Scene:
             return
         places = sorted(f"{self.short(topic.topic)}-{p}" for topic in found.topics for p in topic.partitions)
         places = [place for place in places if not place.startswith("__")]
-        who = f"{self.name(found.producer_id)}/{found.producer_epoch}"
+        producer = f"{self.name(found.producer_id)}/{found.producer_epoch}"
         self.say(
-            f"transaction of {transactional_id}", f"{found.transaction_state} {who} {' '.join(places) or 'nothing'}"
+            f"transaction of {transactional_id}",
+            f"{found.transaction_state} {producer} {' '.join(places) or 'nothing'}",
         )
 
     # --- groups

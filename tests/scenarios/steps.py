@@ -7,19 +7,19 @@ from tests.scenarios.scene import Scene
 T0, T1 = ("t", 0), ("t", 1)
 
 
-def open_(s: Scene, who: str, *sequences: int, partition: int = 0, count: int = 1) -> None:
-    """`who` writes to `t`, after the request that its version needs before."""
+def open_(s: Scene, producer: str, *sequences: int, partition: int = 0, count: int = 1) -> None:
+    """Write to `t` as a producer. With version 1 of transactions, AddPartitionsToTxn comes first."""
     if s.transaction_version == 1:
-        s.add(who, ("t", partition))
+        s.add(producer, ("t", partition))
     for sequence in sequences:
-        s.produce(who, sequence, count, to=("t", partition))
+        s.produce(producer, sequence, count, to=("t", partition))
 
 
-def write_offsets(s: Scene, who: str, offset: int, group: str = "g") -> None:
-    """`who` commits an offset as part of its transaction, after the request that its version needs before."""
+def write_offsets(s: Scene, producer: str, offset: int, group: str = "g") -> None:
+    """Commit an offset in a producer's transaction. With version 1 of transactions, AddOffsetsToTxn comes first."""
     if s.transaction_version == 1:
-        s.add_offsets(who, group)
-    s.txn_commit(who, {T0: offset}, group)
+        s.add_offsets(producer, group)
+    s.txn_commit(producer, {T0: offset}, group)
 
 
 def following(s: Scene, sequence: int) -> int:

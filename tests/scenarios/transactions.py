@@ -60,8 +60,8 @@ def a_transaction_is_aborted(s: Scene) -> None:
 def transactions_interleave(s: Scene) -> None:
     s.topic()
     s.init("p")
-    for who, name in (("a", "x"), ("b", "y"), ("c", "z")):
-        s.init(who, name)
+    for producer, name in (("a", "x"), ("b", "y"), ("c", "z")):
+        s.init(producer, name)
     s.produce("p", 0)
     open_(s, "a", 0)
     open_(s, "b", 0)
@@ -134,10 +134,10 @@ def a_wrong_producer_ends(s: Scene) -> None:
     s.end("a", epoch=1)
     s.end("a", epoch=-1)
     s.init("b", "y")
-    s.who["b"].transactional_id = "x"
+    s.identities["b"].transactional_id = "x"
     s.end("b")
     s.add("b", T0)
-    s.who["b"].transactional_id = "unknown"
+    s.identities["b"].transactional_id = "unknown"
     s.end("b")
     s.add("b", T0)
     s.add_offsets("b")
@@ -202,7 +202,7 @@ def a_producer_bumps_its_epoch(s: Scene) -> None:
     s.init("e", "x", current=("b", 0))
     s.transaction("x")
     s.init("o", "y")
-    s.who["o"].transactional_id = "x"
+    s.identities["o"].transactional_id = "x"
     s.init("f", "x", current=("o", 0))
     open_(s, "d", 0)
     s.end("d")
@@ -217,7 +217,7 @@ def a_producer_bumps_its_epoch(s: Scene) -> None:
 def a_producer_bumps_its_epoch_in_the_name_of_another(s: Scene) -> None:
     s.init("a", "x")
     s.init("o", "y")
-    s.who["o"].transactional_id = "x"
+    s.identities["o"].transactional_id = "x"
     s.init("b", "x", current=("o", 0))
     s.init("b", "x")
     s.init("c", "x", current=("a", 0))

@@ -53,18 +53,18 @@ class Watch:
                 topic.name, partitions=topic.partitions, replication_factor=len(self.cluster.nodes)
             )
 
-    def whom(self, strike: Strike, topics: tuple[Topic, ...]) -> int:
-        """The node that a strike is for, as things are now."""
+    def node_of(self, strike: Strike, topics: tuple[Topic, ...]) -> int:
+        """The number of the node that a strike is for, as the cluster is now."""
         nodes = len(self.cluster.nodes)
-        if strike.whom == "node":
+        if strike.target == "node":
             return 1 + (strike.number - 1) % nodes
-        if strike.whom == "leader":
+        if strike.target == "leader":
             places = [TopicPartition(topic.name, place) for topic in topics for place in range(topic.partitions)]
             where = places[strike.number % len(places)]
-        elif strike.whom == "controller":
+        elif strike.target == "controller":
             return self.controller() or 1 + strike.number % nodes
         else:
-            where = TopicPartition(TRANSACTION_STATE if strike.whom == "transactions" else CONSUMER_OFFSETS, 0)
+            where = TopicPartition(TRANSACTION_STATE if strike.target == "transactions" else CONSUMER_OFFSETS, 0)
         for part in self._partitions(where.topic):
             if part.partition_index == where.partition and part.leader_id > 0:
                 return int(part.leader_id)

@@ -67,8 +67,8 @@ class Director:
                 return
 
     def _strike(self, strike: Strike, topics: tuple[Topic, ...]) -> None:
-        node = self._cluster.node(self._watch.whom(strike, topics))
-        self._tell(f"{strike.blow} node {node.id} ({strike.whom}) for {strike.seconds:g} s")
+        node = self._cluster.node(self._watch.node_of(strike, topics))
+        self._tell(f"{strike.blow} node {node.id} ({strike.target}) for {strike.seconds:g} s")
         if strike.blow == "part":
             self._cluster.part(node.id)
             try:

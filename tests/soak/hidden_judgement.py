@@ -139,13 +139,13 @@ class Verdict:
 
 def judge(
     ends: Mapping[int, int],
-    told: set[Input],
+    reported: set[Input],
     committed: Mapping[int, int],
     seen: Mapping[tuple[str, str], Iterable[bytes]],
 ) -> Verdict:
     """Compare the records of a sink that each of `READERS` has seen with the owed ones.
 
-    `ends` is where the inputs end, `told` the inputs that members had reported as committed, `committed` the group's
+    `ends` is where the inputs end, `reported` the inputs that members reported as committed, `committed` the group's
     offsets.
     """
     counts = {reader: Counter(map(_input_of, seen[reader])) for reader in READERS}
@@ -153,7 +153,7 @@ def judge(
     shown = [set(counted) for counted in strict]
     by_all, by_any = shown[0].intersection(*shown[1:]), shown[0].union(*shown[1:])
     logged: set[Input] = set().union(*(counts[reader] for reader in READERS))
-    owed = told | {(partition, offset) for partition, end in committed.items() for offset in range(end)}
+    owed = reported | {(partition, offset) for partition, end in committed.items() for offset in range(end)}
     lacking = owed - by_all
     return Verdict(
         hidden=frozenset(lacking & logged),

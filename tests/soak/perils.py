@@ -320,8 +320,8 @@ class Scene:
 
         until(moved, f"all partitions are on {replicas}")
 
-    def end(self, result: Result, lost: Callable[[Acked], bool], how: How, *, told: bool = False) -> None:
-        """Stop, read everything, judge. With `told` at least one reader must have got an error."""
+    def end(self, result: Result, lost: Callable[[Acked], bool], how: How, *, needs_error: bool = False) -> None:
+        """Stop, read everything, judge. `needs_error`: at least one reader must have raised one."""
         for load in self.loads:
             load.stop()
             for name, count in load.errors.items():
@@ -340,7 +340,7 @@ class Scene:
         result.missing += judgement.missing
         said = {name: count for follower in self.followers for name, count in follower.told.items()}
         result.told += sum(said.values())
-        if told and not said:
+        if needs_error and not said:
             result.violations.append("no reader got an error")
         self.tell(
             f"{self.name}: {judgement.acked} acknowledged, {judgement.missing} gone with the log, reported to {said}"
@@ -392,7 +392,7 @@ def _delete_records(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
             slow.paused.clear()
             it.acknowledge(100)
         first = it.client.offsets(places, "earliest")
-        it.end(result, lambda one: one.offset < first[one.where], BEGINS, told=True)
+        it.end(result, lambda one: one.offset < first[one.where], BEGINS, needs_error=True)
 
 
 def _compacted(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
@@ -437,7 +437,7 @@ def _recreated(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
         made = time.monotonic()
         it.client.create_topic(it.name, **it.make | {"partitions": 3})
         it.acknowledge()
-        it.end(result, lambda one: one.at < made, CUT, told=True)
+        it.end(result, lambda one: one.at < made, CUT, needs_error=True)
 
 
 def _grown(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
@@ -511,7 +511,7 @@ def _unclean(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
         dead.start(timeout=_DEADLINE_S)
         until(lambda: len(part().isr_nodes) == 2, "both are in sync again")
         it.acknowledge(100)
-        it.end(result, lambda one: one.at < all_dead and one.offset >= cut, CUT, told=True)
+        it.end(result, lambda one: one.at < all_dead and one.offset >= cut, CUT, needs_error=True)
         if result.missing == 0:
             result.violations.append("the election lost nothing")
 
@@ -592,8 +592,8 @@ def _upgraded(_cluster: KafkaCluster | None, result: Result, tell: Tell) -> None
 
 def _finalise(client: kafwire.Client, tell: Tell) -> None:
     """Finalize the highest level of each feature of this version; the metadata's first, as others need it."""
-    told = client.call(ApiVersionsRequest(client_software_name="soak", client_software_version="1"))
-    levels = {one.name: one.max_version for one in told.supported_features}
+    response = client.call(ApiVersionsRequest(client_software_name="soak", client_software_version="1"))
+    levels = {one.name: one.max_version for one in response.supported_features}
     names = [name for name in ("metadata.version", "transaction.version", "group.version") if name in levels]
     ask = UpdateFeaturesRequest
     for name in names:

@@ -92,15 +92,15 @@ class Runner(ABC):
         self.counts["acked"] += count
         self.last_success = time.monotonic()
 
-    def failed(self, sequences: Sequence[int], error: BaseException | str, *, certain: bool, whose: str = "") -> None:
+    def failed(self, sequences: Sequence[int], error: BaseException | str, *, certain: bool, prefix: str = "") -> None:
         """Write down that records are certainly not there, or in doubt."""
         if sequences:
             (self.writer.fail if certain else self.writer.unknown)(sequences, str(error)[:200])
         self.counts["failed" if certain else "unknown"] += len(sequences)
-        name = f"error {whose}{name_of(error)}"
+        name = f"error {prefix}{name_of(error)}"
         self.counts[name] += 1
         if isinstance(error, BrokerError) and self.counts[name] <= _TOLD:
-            print(f"{time.strftime('%X')} {self.workload.name}: {whose}records {sequences}: {error}", file=sys.stderr)
+            print(f"{time.strftime('%X')} {self.workload.name}: {prefix}records {sequences}: {error}", file=sys.stderr)
 
     def _run(self) -> None:
         try:

@@ -32,7 +32,7 @@ from kafwire.testing.faults import (
 T = TypeVar("T")
 
 Blow = Literal["kill", "pause", "restart", "part"]
-Whom = Literal["leader", "transactions", "offsets", "controller", "node"]
+Target = Literal["leader", "transactions", "offsets", "controller", "node"]
 
 BROKERS = (1, 2, 3)
 TRANSACTIONAL = (
@@ -44,15 +44,15 @@ _AIMS: tuple[str | tuple[str, ...] | None, ...] = ("Produce", "Produce", TRANSAC
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """Something done to a node: `blow` is SIGKILL, SIGSTOP or an orderly stop; `seconds` later it goes on.
+    """A fault of a node for `seconds`: SIGKILL, SIGSTOP, an orderly stop, or a partition from the other nodes.
 
-    Or it is parted from the other nodes, not from clients. `whom`: the leader of a topic's partition, both by a number
-    that wraps at how many there are; the coordinator of transactions or of groups; the active controller; or the node
-    with that number.
+    A partition does not part the node from clients. `target`: the leader of a topic's partition, both chosen by
+    `number`, which wraps around; the coordinator of transactions or of groups; the active controller; or the node
+    `number`.
     """
 
     blow: Blow
-    whom: Whom
+    target: Target
     number: int
     seconds: float
 
@@ -163,7 +163,6 @@ def _rule(
 
 
 _RECORDS = ("Produce",)
-_WAYS: tuple[Literal["request", "response", "both"], ...] = ("request", "response", "both")
 _NETWORK: dict[str, Callable[[random.Random], Rule]] = {
     "late responses": _rule(lambda _: Delay((0.02, 1.0))),
     "late requests": _rule(lambda _: Delay((0.02, 1.5), "request")),
@@ -206,9 +205,9 @@ _NETWORK: dict[str, Callable[[random.Random], Rule]] = {
 # -- the nodes
 
 
-def _one(blow: Blow, whom: Sequence[Whom], seconds: tuple[float, float]) -> Callable[[random.Random], list[Strike]]:
+def _one(blow: Blow, target: Sequence[Target], seconds: tuple[float, float]) -> Callable[[random.Random], list[Strike]]:
     def draw(chance: random.Random) -> list[Strike]:
-        return [Strike(blow, chance.choice(whom), chance.randrange(100), round(chance.uniform(*seconds), 3))]
+        return [Strike(blow, chance.choice(target), chance.randrange(100), round(chance.uniform(*seconds), 3))]
 
     return draw
 

@@ -171,13 +171,13 @@ class Transactions(Runner):
             if left:
                 self.writer.fail(left, "not sent")
 
-    def _settle(self, sent: Sequence[tuple[int, kafwire.Delivery]], whose: str = "") -> None:
+    def _settle(self, sent: Sequence[tuple[int, kafwire.Delivery]], prefix: str = "") -> None:
         """Write down what became of the records; all outcomes are known when a transaction is decided."""
         for sequence, delivery in sent:
             if not delivery.done():
-                self.failed([sequence], "open", certain=False, whose=whose)
+                self.failed([sequence], "open", certain=False, prefix=prefix)
             elif (error := delivery.exception(0)) is not None:
-                self.failed([sequence], error, certain=not error.in_doubt, whose=whose)
+                self.failed([sequence], error, certain=not error.in_doubt, prefix=prefix)
             else:
                 meta = delivery.result(0)
                 self.writer.ok(sequence, meta.topic, meta.partition, meta.offset)

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from kafwire.broker.transactions.transaction_coordinator import NOBODY, Coordinator, State
+from kafwire.broker.transactions.transaction_coordinator import Coordinator, State
 from kafwire.errors import KafkaError, KafkaTimeoutError, ProducerFencedError
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.producer.transactions.state import NO_PRODUCER
 from kafwire.spark.exactly_once import decisions, sink
 from kafwire.spark.exactly_once.decisions import Prepared, Record
 from kafwire.spark.exactly_once.outcomes import BatchAbortedError, Described, HalfCommittedError
@@ -146,7 +147,7 @@ class World:
         if coordinator.state is State.ONGOING:
             coordinator.fence(self.new_id)
             self.settle(name)
-        code, identity = coordinator.initialize(NOBODY, new_id=self.new_id)
+        code, identity = coordinator.initialize(NO_PRODUCER, new_id=self.new_id)
         assert not code, code
         return identity
 
@@ -184,9 +185,9 @@ class World:
             self.settle(handle.transactional_id)
         return int(code)
 
-    def open(self, name: str, who: Identity, timeout: int) -> None:
+    def open(self, name: str, producer: Identity, timeout: int) -> None:
         transaction = self.get(name)
-        code = transaction.coordinator.add(who, {("t", 0)})
+        code = transaction.coordinator.add(producer, {("t", 0)})
         if code:
             raise ProducerFencedError(f"{name}: {code}")
         if transaction.started < 0:
@@ -241,7 +242,7 @@ class SimulatedCoordination:
     def __init__(self, world: World) -> None:
         self._world = world
         self._name = decisions.coordinator_id(SINK)
-        self._identity = NOBODY
+        self._identity = NO_PRODUCER
 
     async def fence(self) -> Identity:
         await step()

@@ -4,12 +4,14 @@ Every import of a module counts, at its top, inside a function or under `TYPE_CH
 """
 
 import ast
+import functools
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from scripts.tree import COMPILED, ROOT
 
 
+@functools.cache
 def imports() -> dict[str, set[str]]:
     """Return the modules of kafwire, compiled ones included, and the modules that each imports."""
     sources = {_name_of(path): path for path in (ROOT / "kafwire").rglob("*.py")}

@@ -23,8 +23,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
     offsets: OffsetStore = state.part(OffsetStore)
     code = transactions.refuses(request, message.transactional_id)
     if not code:
-        who = Identity(message.producer_id, message.producer_epoch)
-        code = transactions.add(message.transactional_id, who, {offsets.place_of(message.group_id)})
+        producer = Identity(message.producer_id, message.producer_epoch)
+        code = transactions.add(message.transactional_id, producer, {offsets.place_of(message.group_id)})
     if code == ErrorCode.PRODUCER_FENCED and request.version < AddOffsetsToTxnRequest.FENCED_ERROR:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return protocol.AddOffsetsToTxnResponse(error_code=code)

@@ -22,13 +22,13 @@ def handle(state: ClusterState, request: Request) -> Answer:
     """Add all of a transaction's partitions, or none."""
     message, response = request.message, protocol.AddPartitionsToTxnResponse
     if request.version < AddPartitionsToTxnRequest.FOR_BROKERS:
-        who = Identity(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
-        codes = _add(state, request, message.v3_and_below_transactional_id, who, message.v3_and_below_topics)
+        producer = Identity(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
+        codes = _add(state, request, message.v3_and_below_transactional_id, producer, message.v3_and_below_topics)
         return response(results_by_topic_v3_and_below=_results(message.v3_and_below_topics, codes))
     results = []
     for asked in message.transactions:
-        who = Identity(asked.producer_id, asked.producer_epoch)
-        codes = _add(state, request, asked.transactional_id, who, asked.topics, verify_only=asked.verify_only)
+        producer = Identity(asked.producer_id, asked.producer_epoch)
+        codes = _add(state, request, asked.transactional_id, producer, asked.topics, verify_only=asked.verify_only)
         results.append(
             response.AddPartitionsToTxnResult(
                 transactional_id=asked.transactional_id,
@@ -42,7 +42,7 @@ def _add(
     state: ClusterState,
     request: Request,
     transactional_id: str,
-    who: Identity,
+    producer: Identity,
     topics: Sequence[Any],
     *,
     verify_only: bool = False,
@@ -58,8 +58,8 @@ def _add(
         return failed | {place: ErrorCode.OPERATION_NOT_ATTEMPTED for place in places if place not in failed}
     code = transactions.refuses(request, transactional_id)
     if verify_only and not code:
-        return {place: transactions.verify(transactional_id, who, place) for place in places}
-    code = code or transactions.add(transactional_id, who, set(places))
+        return {place: transactions.verify(transactional_id, producer, place) for place in places}
+    code = code or transactions.add(transactional_id, producer, set(places))
     if code == ErrorCode.PRODUCER_FENCED and request.version < AddPartitionsToTxnRequest.FENCED_ERROR:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return dict.fromkeys(places, code)

@@ -30,16 +30,16 @@ def handle(state: ClusterState, request: Request) -> Answer:
     results: dict[Entity, Any] = {}
     for asked in message.entries:
         names = {each.entity_type: each.entity_name for each in asked.entity}
-        who = entity(names)
+        holder = entity(names)
         result = response.EntryData(
             entity=[response.EntityData(entity_type=kind, entity_name=name) for kind, name in sorted_names(names)],
             error_message=None,
         )
         problem = None
-        if who in results or max(Counter(op.key for op in asked.ops).values(), default=1) > 1:
+        if holder in results or max(Counter(op.key for op in asked.ops).values(), default=1) > 1:
             shown = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in sorted_names(names))
             problem = f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})"
-        results[who] = result
+        results[holder] = result
         problem = problem or _problem(names, asked.ops)
         if problem is not None:
             result.error_code, result.error_message = ErrorCode.INVALID_REQUEST, problem

@@ -28,18 +28,18 @@ def handle(state: ClusterState, request: Request) -> Answer:
             response.EntryData(
                 entity=[
                     response.EntityData(entity_type=kind, entity_name=name)
-                    for kind, name in sorted(who, key=lambda each: each[0])
+                    for kind, name in sorted(holder, key=lambda each: each[0])
                 ],
                 values=[response.ValueData(key=key, value=value) for key, value in sorted(values.items())],
             )
-            for who, values in quotas.values.items()
-            if _matches(who, message.components, strict=message.strict)
+            for holder, values in quotas.values.items()
+            if _matches(holder, message.components, strict=message.strict)
         ],
     )
 
 
-def _matches(who: Entity, components: list[Any], *, strict: bool) -> bool:
-    names = dict(who)
+def _matches(holder: Entity, components: list[Any], *, strict: bool) -> bool:
+    names = dict(holder)
     if strict and len(names) != len(components):
         return False
     return all(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.log.partition import NOBODY
+from kafwire.broker.log.partition import NO_LEADER
 from kafwire.broker.request import Answer, Request
 from kafwire.errors import ErrorCode
 
@@ -63,7 +63,7 @@ def _elect(state: ClusterState, kind: int, name: str, index: int) -> Problem | N
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
     preferred = partition.replicas[0]
-    if partition.leader == preferred or (kind == UNCLEAN and partition.leader != NOBODY):
+    if partition.leader == preferred or (kind == UNCLEAN and partition.leader != NO_LEADER):
         return ErrorCode.ELECTION_NOT_NEEDED, NOT_NEEDED
     if kind == PREFERRED:
         if preferred not in partition.isr or not state.replication.can_lead(preferred):

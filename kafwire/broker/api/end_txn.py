@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.broker.request import Answer, Request
-from kafwire.broker.transactions.transaction_coordinator import NOBODY
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.producer.transactions.state import NO_PRODUCER
 from kafwire.protocol import EndTxnRequest
 from kafwire.protocol.versions import TRANSACTION_V2
 
@@ -21,7 +21,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     """Decide the transaction; markers follow."""
     message = request.message
     transactions: Transactions = state.part(Transactions)
-    identity = NOBODY
+    identity = NO_PRODUCER
     code = transactions.refuses(request, message.transactional_id)
     if not code:
         code, identity = transactions.end(

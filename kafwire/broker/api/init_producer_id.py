@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.broker.request import Answer, Request
-from kafwire.broker.transactions.transaction_coordinator import NOBODY
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.producer.transactions.state import NO_PRODUCER
 from kafwire.protocol import InitProducerIdRequest
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     """Return a new id, or the next epoch of the transactional id's producer."""
     message, response = request.message, protocol.InitProducerIdResponse
     transactions: Transactions = state.part(Transactions)
-    identity = NOBODY
+    identity = NO_PRODUCER
     code: int = 0
     if (message.producer_id == -1) != (message.producer_epoch == -1):
         code = ErrorCode.INVALID_REQUEST

@@ -94,15 +94,15 @@ def _refuses_producer(state: ClusterState, request: Request) -> int:
     store: OffsetStore = state.part(OffsetStore)
     if store.has_open(message.group_id, message.producer_id, message.producer_epoch):
         return 0  # a producer that has committed in this partition in its transaction is not checked again
-    who = Identity(message.producer_id, message.producer_epoch)
+    producer = Identity(message.producer_id, message.producer_epoch)
     place = store.place_of(message.group_id)
     code = transactions.unavailable(message.transactional_id)
     if code:
         return code
     if request.version >= TxnOffsetCommitRequest.ADDS_GROUP:
-        code = transactions.add(message.transactional_id, who, {place})
+        code = transactions.add(message.transactional_id, producer, {place})
     else:
-        code = transactions.verify(message.transactional_id, who, place)
+        code = transactions.verify(message.transactional_id, producer, place)
         if code == ErrorCode.TRANSACTION_ABORTABLE and request.version < TxnOffsetCommitRequest.ABORTABLE:
             code = ErrorCode.INVALID_TXN_STATE
     return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 CONSUMER = "consumer"  # the protocol type of consumers
 
 
-class ClassicOffsets:
+class ClassicOffsets(ABC):
     """The part of a classic group for requests about offsets."""
 
     state: GroupState
@@ -75,10 +76,10 @@ class ClassicOffsets:
             return 0
         return ErrorCode.NON_EMPTY_GROUP
 
+    @abstractmethod
     def refuses_member(self, member_id: str, instance_id: str | None) -> int:
         """Return the error code for a request in the name of this member, or 0."""
-        raise NotImplementedError
 
+    @abstractmethod
     def keep_alive(self, member: Member) -> None:
         """Restart a member's session."""
-        raise NotImplementedError

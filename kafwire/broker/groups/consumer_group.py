@@ -151,9 +151,9 @@ class ConsumerGroup:
         self.check_size(message.member_id)
         member_id = message.member_id or self._cluster.make_cluster_id()
         before = self._before(member_id, message)
-        told = before.told(message, client_id, host)
+        updated = before.updated(message, client_id, host)
         owned = partitions_of(message.topic_partitions)
-        now = self.advance(before, told, owned, allows)
+        now = self.advance(before, updated, owned, allows)
         is_full = (
             message.rebalance_timeout_ms != -1
             and (message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None)
@@ -169,27 +169,27 @@ class ConsumerGroup:
         return answer
 
     def advance(
-        self, before: ConsumerMember, told: ConsumerMember, owned: frozenset[TopicPartition] | None, allows: Allows
+        self, before: ConsumerMember, updated: ConsumerMember, owned: frozenset[TopicPartition] | None, allows: Allows
     ) -> ConsumerMember:
         """Apply a member's subscription and partitions. Return the member after that."""
-        member_id = told.member_id
-        pattern = self.patterns.change(self.members.values(), before.pattern, told.pattern, self.topics_made, allows)
-        has_new_names = told.topics != before.topics
+        member_id = updated.member_id
+        pattern = self.patterns.change(self.members.values(), before.pattern, updated.pattern, self.topics_made, allows)
+        has_new_names = updated.topics != before.topics
         # The member whose place it takes; itself, as a rule.
-        holder = self.static.get(told.instance_id or "", member_id)
+        holder = self.static.get(updated.instance_id or "", member_id)
         is_same = member_id in self.members and not has_new_names and pattern is PatternChange.NONE
         after = {name: each for name, each in self.members.items() if name == member_id or name != holder}
-        after[member_id] = told
+        after[member_id] = updated
         wanted = self._subscribed if is_same else subscriptions(after, self.patterns.resolved)
         # Since 4.4 a heartbeat that changes the group's assignor triggers an assignment by it.
-        has_new_assignor = told.classic is None and self._assignor(self.members) != self._assignor(after, member_id)
+        has_new_assignor = updated.classic is None and self._assignor(self.members) != self._assignor(after, member_id)
         bumps = has_new_names or pattern is PatternChange.RESOLVED or has_new_assignor
         target_epoch, target = self._plan(after, wanted, member_id, holder, bumps=bumps)
         now = Reconciliation(
-            told,
+            updated,
             target_epoch,
             target,
-            self._topics_of(told),
+            self._topics_of(updated),
             owned,
             lambda place: self._owners[place] > 0,
             has_changed=has_new_names or pattern is not PatternChange.NONE,
@@ -199,7 +199,7 @@ class ConsumerGroup:
         self._put(now)
         if not is_same:
             self._settle()
-        if now is not told:
+        if now is not updated:
             self._time_rebalance(now)
         self.time_session(now)
         return now
@@ -283,13 +283,13 @@ class ConsumerGroup:
         interval_ms = self._cluster.group_config_int(self.group_id, "consumer.assignment.interval.ms")
         return self._assigned_ms is None or self._cluster.now_ms >= self._assigned_ms + interval_ms
 
-    def _assignor(self, members: Members, told: str | None = None) -> str:
+    def _assignor(self, members: Members, member_id: str | None = None) -> str:
         """Return the assignor that most members prefer.
 
-        Among equal votes, the assignor that only the member `told` prefers wins, else `uniform`, as in Kafka.
+        Among equal votes, the assignor that only this member prefers wins, else `uniform`, as in Kafka.
         """
         votes = Counter(each.assignor for each in members.values() if each.assignor is not None)
-        own = members[told].assignor if told is not None else None
+        own = members[member_id].assignor if member_id is not None else None
         places = {name: (votes[name], name == own and votes[name] == 1, name == UNIFORM) for name in votes}
         default = elements(self._cluster.config("group.consumer.assignors"))[0]
         return max(places, key=places.__getitem__, default=default)

@@ -56,7 +56,7 @@ class ConsumerMember:
     assigned: dict[TopicPartition, int] = field(default_factory=dict)
     revoking: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def told(self, message: Any, client_id: str, host: str) -> ConsumerMember:
+    def updated(self, message: Any, client_id: str, host: str) -> ConsumerMember:
         """Return the member with the changes of a ConsumerGroupHeartbeat: fields that it leaves out stay."""
         names, timeout_ms = message.subscribed_topic_names, message.rebalance_timeout_ms
         pattern = message.subscribed_topic_regex

@@ -51,13 +51,13 @@ class MixedMembers:
             joins = asked.instance_id is None or not asked.member_id
             before = group.before(member_id, asked.instance_id, joins=joins, is_classic=True)
             subscription = _subscription(asked.protocols[0][1])
-            told = replace(
+            updated = replace(
                 _told(before, asked, subscription),
                 rebalance_timeout_ms=before.rebalance_timeout_ms
                 if asked.rebalance_timeout_ms == -1
                 else asked.rebalance_timeout_ms,
             )
-            now = group.advance(before, told, self._partitions(subscription.owned_partitions), allows)
+            now = group.advance(before, updated, self._partitions(subscription.owned_partitions), allows)
         except Refusal as refusal:
             return Joined(refusal.code, "")
         except ProtocolError:

@@ -99,17 +99,17 @@ class ShareGroup:
             Refusal: nothing is changed.
         """
         before = self._before(message)
-        told = before.told(message, client_id, host)
-        after = {**self.members, told.member_id: told}
-        has_changed = self._plan(after, has_new_names=told.topics != before.topics)
+        updated = before.updated(message, client_id, host)
+        after = {**self.members, updated.member_id: updated}
+        has_changed = self._plan(after, has_new_names=updated.topics != before.topics)
         if has_changed:
             self.epoch += 1
         if self.epoch > self.assignment_epoch and self._may_assign():
             self._assign(after)
-        target = self.targets.get(told.member_id, _NOTHING)
+        target = self.targets.get(updated.member_id, _NOTHING)
         known = self._cluster.topics.by_name
-        subscribed = {known[name].topic_id for name in told.topics if name in known}
-        now = told.step(self.assignment_epoch, target, subscribed, has_changed=has_changed)
+        subscribed = {known[name].topic_id for name in updated.topics if name in known}
+        now = updated.step(self.assignment_epoch, target, subscribed, has_changed=has_changed)
         self.members[now.member_id] = now
         self._time_session(now.member_id)
         answer = protocol.ShareGroupHeartbeatResponse(

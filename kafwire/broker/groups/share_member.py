@@ -29,7 +29,7 @@ class ShareMember:
     previous_epoch: int = -1
     assigned: frozenset[TopicPartition] = frozenset()
 
-    def told(self, message: Any, client_id: str, host: str) -> ShareMember:
+    def updated(self, message: Any, client_id: str, host: str) -> ShareMember:
         """Return the member with the changes of a ShareGroupHeartbeat: fields that it leaves out stay."""
         names = message.subscribed_topic_names
         return replace(

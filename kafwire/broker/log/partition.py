@@ -18,7 +18,7 @@ from kafwire.broker.log.producer_state import Marker, ProducerStates
 from kafwire.errors import ErrorCode
 from kafwire.records import decode_batches, encode_batch
 
-NOBODY = -1
+NO_LEADER = -1
 _MARKER_KEY = struct.Struct(">hh")  # version, type: 1 commits
 _MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
 
@@ -173,10 +173,10 @@ class Partition:
         self.notify(-1)
 
     def lead(self, node: int) -> None:
-        """Make `node` the leader in the next epoch; records that it lacks are lost, for all. NOBODY: no leader."""
+        """Make `node` the leader in the next epoch; records that it lacks are lost, for all."""
         self.leader_epoch += 1
         self.partition_epoch += 1
-        if node != NOBODY:
+        if node != NO_LEADER:
             end = self.end_at(node)
             self.replica_ends.pop(node, None)
             if end < self.log.end_offset:

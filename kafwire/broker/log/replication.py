@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from kafwire.broker.log.partition import NOBODY
+from kafwire.broker.log.partition import NO_LEADER
 
 if TYPE_CHECKING:
     from kafwire.broker.log.partition import Partition, PartitionTopic
@@ -78,7 +78,7 @@ class Replication:
     def come(self, node: int) -> None:
         """Note a broker that started: it follows leaders, and leads partitions without a leader if it may."""
         for partition in self._partitions(node):
-            if self._is_controlled and partition.leader == NOBODY:
+            if self._is_controlled and partition.leader == NO_LEADER:
                 self._elect(partition)
             self._catch_up(partition, node)
 
@@ -90,28 +90,28 @@ class Replication:
                 partition.replica_ends.setdefault(gone, partition.log.end_offset)
             partition.isr.remove(gone)
             partition.partition_epoch += 1
-        if partition.leader != NOBODY and self.can_lead(partition.leader):
+        if partition.leader != NO_LEADER and self.can_lead(partition.leader):
             partition.notify(-1)
             return
         leader = self.successor(partition)
         if leader != partition.leader:
-            if NOBODY not in (leader, partition.leader):
+            if NO_LEADER not in (leader, partition.leader):
                 partition.replica_ends.setdefault(partition.leader, partition.log.end_offset)
             partition.lead(leader)
             for node in partition.replicas:
                 self._catch_up(partition, node)
 
     def successor(self, partition: Partition) -> int:
-        """Return the next leader: in sync and running, or only running if unclean elections are allowed, or NOBODY."""
+        """Return a running replica in sync; with unclean elections any running one. NO_LEADER: there is none."""
         able = [node for node in partition.replicas if self.can_lead(node)]
         in_sync = [node for node in able if node in partition.isr]
         unclean = self._state.topic_config(partition.topic, "unclean.leader.election.enable") == "true"
-        return next(iter(in_sync or (able if unclean else [])), NOBODY)
+        return next(iter(in_sync or (able if unclean else [])), NO_LEADER)
 
     def _catch_up(self, partition: Partition, node: int) -> None:
         """Give a follower all records of its leader, and add it to the in-sync replicas, if no fault holds it."""
         if (
-            partition.leader in (NOBODY, node)
+            partition.leader in (NO_LEADER, node)
             or not self.can_lead(partition.leader)
             or not self.can_lead(node)
             or node in self._held
@@ -173,7 +173,7 @@ class Replication:
             for partition in topic.partitions:
                 for node in [n for n in partition.isr if not self.can_lead(n)]:
                     self._elect(partition, gone=node)
-                if partition.leader == NOBODY or not self.can_lead(partition.leader):
+                if partition.leader == NO_LEADER or not self.can_lead(partition.leader):
                     self._elect(partition)
                 for node in partition.replicas:
                     self._catch_up(partition, node)

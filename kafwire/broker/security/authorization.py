@@ -33,7 +33,6 @@ FAILED = {
 _O, _T = Operation, ResourceType
 # By the resource type in a request.
 _CONFIGURED = {2: _T.TOPIC, 4: _T.CLUSTER, 8: _T.CLUSTER, 16: _T.CLUSTER, 32: _T.GROUP}
-_TOPIC_CONFIGS = 2
 
 Refusal = Callable[["ClusterState", Request], "Answer | None"]
 

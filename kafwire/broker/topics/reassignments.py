@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafwire.broker.log.partition import NOBODY
+from kafwire.broker.log.partition import NO_LEADER
 
 if TYPE_CHECKING:
     from kafwire.broker.log.partition import Partition
@@ -97,7 +97,7 @@ class Reassignments:
         if partition.leader in replicas or not in_sync:
             partition.notify(-1)
             return
-        if partition.leader != NOBODY:
+        if partition.leader != NO_LEADER:
             for node in in_sync:
                 partition.replica_ends.pop(node, None)
-        partition.lead(next((node for node in replicas if node in in_sync), NOBODY))
+        partition.lead(next((node for node in replicas if node in in_sync), NO_LEADER))

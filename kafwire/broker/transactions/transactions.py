@@ -15,9 +15,10 @@ from kafwire.broker.expiry import Expiry
 from kafwire.broker.groups.offsets import OffsetStore
 from kafwire.broker.groups.offsets_topic import OFFSETS_TOPIC
 from kafwire.broker.topics.placement import has_enough_replicas
-from kafwire.broker.transactions.transaction_coordinator import NOBODY, Coordinator, Place, State
+from kafwire.broker.transactions.transaction_coordinator import Coordinator, Place, State
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.producer.transactions.state import NO_PRODUCER
 from kafwire.protocol import ProduceRequest
 
 if TYPE_CHECKING:
@@ -115,13 +116,13 @@ class Transactions:
         self._decide(transactional_id, its)
         return code, identity
 
-    def add(self, transactional_id: str, who: Identity, places: set[Place]) -> int:
+    def add(self, transactional_id: str, producer: Identity, places: set[Place]) -> int:
         """Add partitions to a transaction, and begin one if none is open. Returns an error code."""
         its = self.by_id.get(transactional_id)
         if its is None:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         was_open = its.coordinator.state is State.ONGOING
-        code = its.coordinator.add(who, places)
+        code = its.coordinator.add(producer, places)
         if not code:
             its.used_ms = self._state.now_ms
             if not was_open:
@@ -130,18 +131,18 @@ class Transactions:
             self._note(transactional_id, its)
         return code
 
-    def verify(self, transactional_id: str, who: Identity, place: Place) -> int:
+    def verify(self, transactional_id: str, producer: Identity, place: Place) -> int:
         """Return the error code of a write to a partition, which must be in the transaction."""
         its = self.by_id.get(transactional_id)
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING if its is None else its.coordinator.verify(who, place)
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING if its is None else its.coordinator.verify(producer, place)
 
-    def end(self, transactional_id: str, who: Identity, *, commit: bool, version: int) -> tuple[int, Identity]:
+    def end(self, transactional_id: str, producer: Identity, *, commit: bool, version: int) -> tuple[int, Identity]:
         """Handle EndTxn: returns an error code and the next identity."""
         its = self.by_id.get(transactional_id)
         if its is None:
-            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, NOBODY
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, NO_PRODUCER
         was_open = its.coordinator.state is State.ONGOING
-        code, identity = its.coordinator.end(who, commit=commit, version=version, new_id=self.new_producer_id)
+        code, identity = its.coordinator.end(producer, commit=commit, version=version, new_id=self.new_producer_id)
         if its.coordinator.preparing and not was_open and not code:
             its.begun_ms = self._state.now_ms  # an empty transaction begins and ends at once
         self._decide(transactional_id, its)
@@ -269,7 +270,7 @@ class Transactions:
         transactional_id = request.message.transactional_id
         if transactional_id is None:
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        who = Identity(header.producer_id, header.producer_epoch)
+        producer = Identity(header.producer_id, header.producer_epoch)
         known, _ = partition.producers.remembered(header.producer_id)
         if partition.producers.is_open(header.producer_id) and known == header.producer_epoch:
             return 0  # the leader has verified the transaction
@@ -279,16 +280,18 @@ class Transactions:
         # 0.
         from_zero = request.version >= ProduceRequest.ADDS_PARTITIONS and known != header.producer_epoch
         partition.producers.verify(header, from_zero=from_zero)
-        return self._ask_coordinator(request.version, transactional_id, who, (partition.topic.name, partition.index))
+        return self._ask_coordinator(
+            request.version, transactional_id, producer, (partition.topic.name, partition.index)
+        )
 
-    def _ask_coordinator(self, version: int, transactional_id: str, who: Identity, place: Place) -> int:
+    def _ask_coordinator(self, version: int, transactional_id: str, producer: Identity, place: Place) -> int:
         """Return the leader's error code for a coordinator's: older clients do not retry after some of its errors."""
         if self.unavailable(transactional_id):
             return ErrorCode.NOT_ENOUGH_REPLICAS
         if version >= ProduceRequest.ADDS_PARTITIONS:
-            code = self.add(transactional_id, who, {place})
+            code = self.add(transactional_id, producer, {place})
         else:
-            code = self.verify(transactional_id, who, place)
+            code = self.verify(transactional_id, producer, place)
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 return ErrorCode.NOT_ENOUGH_REPLICAS
             if code == ErrorCode.TRANSACTION_ABORTABLE and version < ProduceRequest.ABORTABLE:

@@ -443,7 +443,7 @@ class Transactions:
         """Return the request message and its version."""
         second = self._logic.version >= TRANSACTION_V2
         identity = self._logic.identity or logic.NO_PRODUCER
-        who: dict[str, Any] = {
+        producer: dict[str, Any] = {
             "transactional_id": self._id,
             "producer_id": identity.producer_id,
             "producer_epoch": identity.epoch,
@@ -478,11 +478,11 @@ class Transactions:
             )
             return message, connection.version_of(request, at_most=request.FOR_BROKERS - 1)
         if isinstance(action, logic.AddOffsets):
-            message = protocol.AddOffsetsToTxnRequest(group_id=action.group_id, **who)
+            message = protocol.AddOffsetsToTxnRequest(group_id=action.group_id, **producer)
             return message, connection.version_of(protocol.AddOffsetsToTxnRequest)
         if isinstance(action, logic.End):
             request = protocol.EndTxnRequest
-            message = request(committed=action.committed, **who)
+            message = request(committed=action.committed, **producer)
             at_most = None if second else request.NEW_EPOCH - 1
             return message, _at_least(connection, request, request.NEW_EPOCH if second else 0, at_most)
         request = protocol.TxnOffsetCommitRequest
@@ -498,7 +498,7 @@ class Transactions:
                 )
             )
         message = request(
-            **who,
+            **producer,
             group_id=action.group.group_id,
             generation_id_or_member_epoch=action.group.generation_id,
             member_id=action.group.member_id,

@@ -55,10 +55,12 @@ class ClusterProxies:
         targets |= {_CONTROLLER + node: f"{HOST}:{port}" for node, port in ports.controllers.items()}
         fronts = {_CONTROLLER + node: port for node, port in ports.controller_fronts.items()}
 
-        def who(port: int) -> int | None:
+        def source_node(port: int) -> int | None:
             return source_of(port, {node.id: node.pid for node in nodes if node.pid is not None})
 
-        self._between = FaultProxy(targets, ports={**ports.broker_fronts, **fronts}, frames=False, source_of=who)
+        self._between = FaultProxy(
+            targets, ports={**ports.broker_fronts, **fronts}, frames=False, source_of=source_node
+        )
         _start(self._between, "the proxies between nodes cannot listen")
 
     def part(self, one: int, others: Sequence[int]) -> None:

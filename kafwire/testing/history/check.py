@@ -412,9 +412,9 @@ class _PartitionJudge:
             right = expected[slot]
             return second if first == EMPTY or (right and _record(second) == right) else first
 
-        def disagree(slot: int, who: str, saw: bytes, others: str, they: bytes) -> None:
-            what = f"{who} saw {_described(saw)}; {others} saw {_described(they)}"
-            self._judge.find(DISAGREEMENT, what, self._where, base + slot, saw, they)
+        def disagree(slot: int, reader: str, saw: bytes, other: str, other_saw: bytes) -> None:
+            what = f"{reader} saw {_described(saw)}; {other} saw {_described(other_saw)}"
+            self._judge.find(DISAGREEMENT, what, self._where, base + slot, saw, other_saw)
 
         log, known = columns.merge(found[entries.UNCOMMITTED], size, prefer, disagree)
         shown, covered = columns.merge(found[entries.COMMITTED], size, prefer, disagree)
@@ -467,9 +467,9 @@ class _PartitionJudge:
                 what = f"{view.name} saw {_described(saw)}; the log has {_described(there)}"
                 self._judge.find(DISAGREEMENT, what, self._where, offset, saw, there)
 
-    def _altered(self, token: bytes, offset: int, whom: str = "") -> None:
+    def _altered(self, token: bytes, offset: int, shown: str = "") -> None:
         said = self._index.remarks.get((self._where, offset), "of which no more is known")
-        what = f"{_described(token)} differs from the sent record{whom}: {said}"
+        what = f"{_described(token)} differs from the sent record{shown}: {said}"
         self._judge.find(ALTERED, what, self._where, offset, token)
 
     def _fill(self, column: Column, view: ViewState, sweep: Sweep, base: int, end: int) -> None:

@@ -59,7 +59,9 @@ class ProducerState:
     def begin(self, transaction: int) -> None:
         """Note a new transaction."""
         if transaction != len(self.outcome):
-            raise HistoryError(f"producer {self.number} begins transaction {transaction} as number {len(self.outcome)}")
+            raise HistoryError(
+                f"producer {self.number} begins transaction {transaction}, where {len(self.outcome)} is next"
+            )
         self.outcome.append(OPEN)
         for column in (self.sent, self.failed, self.shown, self.withheld, self.unread, self.lost):
             column.append(0)

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 from kafwire.broker.api.fetch import FetchSessions
 from kafwire.broker.faults import Fault
 from kafwire.broker.faults import Faults as Script
-from kafwire.broker.log.partition import NOBODY, Partition
+from kafwire.broker.log.partition import NO_LEADER, Partition
 from kafwire.testing.simulation.answered_errors import ERRORS, LATER_EPOCH, MAYBE_STORED, STORED, UNREADY
 from kafwire.testing.simulation.forgetful_restart import ForgetfulRestart
 from kafwire.testing.simulation.schedule import MAIN, SECOND, SIDE, Event
@@ -261,10 +261,10 @@ class Faults:
 
     def _no_leader(self, event: Event) -> Callable[[], None]:
         partition = self._partition(event)
-        partition.lead(NOBODY)
+        partition.lead(NO_LEADER)
 
         def end() -> None:
-            if partition.leader == NOBODY:
+            if partition.leader == NO_LEADER:
                 partition.lead(self._state.replication.successor(partition))
 
         return end

@@ -132,9 +132,9 @@ def test_any_password_is_taken_as_it_is(
 def test_principals_are_those_of_users_and_certificates(secured: EmbeddedKafka) -> None:
     seen = set()
     for listener, mechanism in WAYS:
-        with kafwire.Client(**options(secured, user_of(mechanism), mechanism, listener), client_id="who") as client:
+        with kafwire.Client(**options(secured, user_of(mechanism), mechanism, listener), client_id="lists") as client:
             client.call(protocol.ListGroupsRequest(), broker=1)
-        (asked,) = {each.principal for each in secured.requests("ListGroups", client_id="who")[-1:]}
+        (asked,) = {each.principal for each in secured.requests("ListGroups", client_id="lists")[-1:]}
         seen.add((listener, asked))
     assert seen == {
         ("SASL_SSL", "User:admin"),

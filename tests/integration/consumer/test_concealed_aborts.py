@@ -58,8 +58,8 @@ def _write_and_abort(cluster: KafkaCluster, name: str) -> None:
     """Write with two producers, of which one has several transactions before one of the other."""
     with ExitStack() as stack:
         producers = [
-            stack.enter_context(kafwire.Producer(cluster.bootstrap, transactional_id=f"concealed-{who}", linger_ms=0))
-            for who in "ab"
+            stack.enter_context(kafwire.Producer(cluster.bootstrap, transactional_id=f"concealed-{name}", linger_ms=0))
+            for name in "ab"
         ]
         for producer in producers:
             producer.init_transactions()

@@ -51,9 +51,11 @@ class Place:
             "https://issuer.example/oauth2/token": tokens.url,
         }
 
-    def block(self, title: str, who: str) -> str:
+    def block(self, title: str, dialect: str) -> str:
         """The only block of one client in a section, with this cluster's names."""
-        found = [text for language, text in BLOCK.findall(section(title)) if who in (language, text.split("\n")[0][2:])]
+        found = [
+            text for language, text in BLOCK.findall(section(title)) if dialect in (language, text.split("\n")[0][2:])
+        ]
         assert len(found) == 1
         text: str = found[0]
         for name, real in self.names.items():
@@ -64,8 +66,8 @@ class Place:
         self.tokens.answers.append(Answer(body=json.dumps(answer).encode()))
         return text
 
-    def properties(self, title: str, who: str) -> dict[str, str]:
-        lines = [line for line in self.block(title, who).splitlines() if not line.startswith("#")]
+    def properties(self, title: str, dialect: str) -> dict[str, str]:
+        lines = [line for line in self.block(title, dialect).splitlines() if not line.startswith("#")]
         return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
@@ -100,11 +102,16 @@ def test_kafwires(place: Place, title: str) -> None:
 
 # A token endpoint that is a file is Java's own.
 @pytest.mark.parametrize(
-    ("title", "who"),
-    [(title, who) for title in SECTIONS for who in ("librdkafka", "Java") if (title, who) != ("OAUTHBEARER", "Java")],
+    ("title", "dialect"),
+    [
+        (title, dialect)
+        for title in SECTIONS
+        for dialect in ("librdkafka", "Java")
+        if (title, dialect) != ("OAUTHBEARER", "Java")
+    ],
 )
-def test_kafwire_by_the_configuration_of_others(place: Place, title: str, who: str) -> None:
-    with kafwire.Client.from_config(place.properties(title, who)) as client:
+def test_kafwire_by_the_configuration_of_others(place: Place, title: str, dialect: str) -> None:
+    with kafwire.Client.from_config(place.properties(title, dialect)) as client:
         assert client.partitions_for("flights")
 
 

@@ -121,31 +121,31 @@ def test_the_doctor_finds_nothing(user: User, address: str) -> None:
 
 
 def test_a_wrong_address_on_the_command_line(user: User) -> None:
-    nobody = closed_port()
+    closed = closed_port()
     with within(20, at_least=8):
-        done = user.run("kafwire", "consume", "-b", nobody, "t")
+        done = user.run("kafwire", "consume", "-b", closed, "t")
     assert (done.returncode, done.stdout) == (1, "")
     waiting, end = done.stderr.splitlines()
     assert waiting.startswith("kafwire: still connecting")
-    for words in ("within 10 s", nobody, "Connection refused", "is the address right?"):
+    for words in ("within 10 s", closed, "Connection refused", "is the address right?"):
         assert words in end
 
 
 def test_a_wrong_address_in_a_script(user: User) -> None:
-    nobody = closed_port()
-    code = f"import kafwire\nkafwire.Producer({nobody!r}, max_block_ms=4000).send('t', b'x')\n"
+    closed = closed_port()
+    code = f"import kafwire\nkafwire.Producer({closed!r}, max_block_ms=4000).send('t', b'x')\n"
     with user.start(*user.write(code)) as process:
         assert process.stderr is not None
         warning = process.stderr.readline()
         assert warning.startswith("kafwire: still connecting")
-        assert nobody in warning
+        assert closed in warning
         assert process.poll() is None, "the warning comes while the script waits"
         with within(ENDS_S):
             rest = process.stderr.read()
     assert process.returncode == 1
     assert "still connecting" not in rest
     last = rest.splitlines()[-1]
-    for words in ("KafkaConnectionError", "within 4 s", nobody, "Connection refused"):
+    for words in ("KafkaConnectionError", "within 4 s", closed, "Connection refused"):
         assert words in last
 
 

@@ -167,7 +167,7 @@ def test_a_producer_is_used_from_several_loops(broker: ScriptedBroker) -> None:
     values = [value.rstrip(b"\0").split() for value in broker.values("t") if value]
     assert len(values) == 200
     for name in range(4):
-        assert [int(n) for who, n in values if int(who) == name] == list(range(50))
+        assert [int(n) for sender, n in values if int(sender) == name] == list(range(50))
 
 
 def test_a_loop_that_ended_is_not_called(broker: ScriptedBroker) -> None:

@@ -111,11 +111,11 @@ def test_a_kdc_that_hangs(secured: KafkaCluster, kdc: kerberos.Kdc, tmp_path: Pa
             assert time.monotonic() - began < 5
 
 
-def documented(secured: KafkaCluster, kdc: kerberos.Kdc, who: str) -> str:
+def documented(secured: KafkaCluster, kdc: kerberos.Kdc, dialect: str) -> str:
     """One client's configuration of docs/operate/security.md, with the names of this cluster."""
     page = (ROOT / "docs" / "operate" / "security.md").read_text()
     section = page.split("\n### GSSAPI\n", 1)[1].split("\n## ")[0]
-    (text,) = [text for language, text in BLOCK.findall(section) if who in (language, text.split("\n")[0][2:])]
+    (text,) = [text for language, text in BLOCK.findall(section) if dialect in (language, text.split("\n")[0][2:])]
     names = {
         "broker:9095": secured.bootstrap,
         "/etc/kafka/ca.pem": str(secured.security.certificates.ca_pem),
@@ -139,9 +139,9 @@ def test_the_documented_options(secured: KafkaCluster, kdc: kerberos.Kdc) -> Non
         assert client.metadata().brokers
 
 
-@pytest.mark.parametrize("who", ["librdkafka", "Java"])
-def test_the_documented_properties_of_others(secured: KafkaCluster, kdc: kerberos.Kdc, who: str) -> None:
-    with kdc.entered(), kafwire.Client.from_config(properties(documented(secured, kdc, who))) as client:
+@pytest.mark.parametrize("dialect", ["librdkafka", "Java"])
+def test_the_documented_properties_of_others(secured: KafkaCluster, kdc: kerberos.Kdc, dialect: str) -> None:
+    with kdc.entered(), kafwire.Client.from_config(properties(documented(secured, kdc, dialect))) as client:
         assert client.metadata().brokers
 
 

@@ -84,16 +84,22 @@ class TransactionalClient:
         return int(answer.error_code)
 
     def commit_offset(
-        self, offset: int, *, group: str = "g", to: Place = ("t", 0), version: int = 5, who: tuple[str, int] = ("", -1)
+        self,
+        offset: int,
+        *,
+        group: str = "g",
+        to: Place = ("t", 0),
+        version: int = 5,
+        member: tuple[str, int] = ("", -1),
     ) -> int:
-        """TxnOffsetCommit, of one partition. `who`: the id of a member and its generation."""
+        """TxnOffsetCommit of one partition. `member`: the id of the group's member, and its generation."""
         request = protocol.TxnOffsetCommitRequest(
             transactional_id=self.transactional_id or "",
             group_id=group,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            member_id=who[0],
-            generation_id_or_member_epoch=who[1],
+            member_id=member[0],
+            generation_id_or_member_epoch=member[1],
         )
         part = request.TxnOffsetCommitRequestPartition(partition_index=to[1], committed_offset=offset)
         request.topics = [request.TxnOffsetCommitRequestTopic(name=to[0], partitions=[part])]

@@ -45,7 +45,10 @@ def problems(topics: MadeTopics, members: Sequence[GroupMember], found: Assignme
     counts = Counter(each for given in found.values() for each in given)
     wrong = [f"{each} is given {count} times" for each, count in counts.items() if count > 1]
     wrong += [
-        f"{who} did not ask for {each}" for who, given in found.items() for each in given if each[0] not in wants[who]
+        f"{member_id} did not ask for {each}"
+        for member_id, given in found.items()
+        for each in given
+        if each[0] not in wants[member_id]
     ]
     wrong += [f"{each} does not exist" for each in counts if each[1] >= len(topics.get(each[0], ()))]
     if set(found) != set(wants):

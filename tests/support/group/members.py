@@ -108,14 +108,14 @@ class Members:
     # --- being in it
 
     def sync(
-        self, who: Membership, assignments: Mapping[str, bytes] | None = None, *, version: int = 5, **fields: Any
+        self, member: Membership, assignments: Mapping[str, bytes] | None = None, *, version: int = 5, **fields: Any
     ) -> Request:
         """SyncGroup, whose response may come later."""
         request = protocol.SyncGroupRequest(
             group_id=self.group_id,
-            member_id=who.member_id,
-            group_instance_id=who.instance_id,
-            generation_id=who.generation,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            generation_id=member.generation,
             **({"protocol_type": "consumer", "protocol_name": "range"} | fields),
         )
         request.assignments = [
@@ -124,13 +124,13 @@ class Members:
         ]
         return self.send(request, version)
 
-    def beat(self, who: Membership) -> int:
+    def beat(self, member: Membership) -> int:
         """Heartbeat: its error code."""
         request = protocol.HeartbeatRequest(
             group_id=self.group_id,
-            member_id=who.member_id,
-            generation_id=who.generation,
-            group_instance_id=who.instance_id,
+            member_id=member.member_id,
+            generation_id=member.generation,
+            group_instance_id=member.instance_id,
         )
         return int(self.ask(request).error_code)
 
@@ -143,12 +143,12 @@ class Members:
         ]
         return [each.error_code for each in self.ask(request).members]
 
-    def commit(self, who: Membership | None, offset: int = 7, topic: str = "t") -> int:
+    def commit(self, member: Membership | None, offset: int = 7, topic: str = "t") -> int:
         """OffsetCommit, as a member or without a member id: the error code."""
         request = protocol.OffsetCommitRequest(group_id=self.group_id, generation_id_or_member_epoch=-1)
-        if who is not None:
-            request.generation_id_or_member_epoch, request.member_id = who.generation, who.member_id
-            request.group_instance_id = who.instance_id
+        if member is not None:
+            request.generation_id_or_member_epoch, request.member_id = member.generation, member.member_id
+            request.group_instance_id = member.instance_id
         part = request.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
         request.topics = [request.OffsetCommitRequestTopic(name=topic, partitions=[part])]
         return int(self.ask(request, 9).topics[0].partitions[0].error_code)

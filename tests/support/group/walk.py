@@ -108,7 +108,7 @@ class Walk:
         names = [request.JoinGroupRequestProtocol(name=name, metadata=data) for name in slot.protocols]
         request.protocols = names
         what = f"join v{version} {request.protocol_type} {'+'.join(slot.protocols)} {data.decode()}"
-        self._ask(f"{self._who(slot)} {what}", slot, request, version)
+        self._ask(f"{self._label(slot)} {what}", slot, request, version)
 
     def _sync(self, slot: Slot) -> None:
         version = self._random.choice([3, 5])
@@ -129,7 +129,7 @@ class Walk:
                 kind(member_id=each, assignment=f"for {self._name(each)}".encode()) for each in slot.others
             ]
         what = f"sync v{version} {slot.generation} {request.protocol_name}{' leading' if slot.leads else ''}"
-        return self._ask(f"{self._who(slot)} {what}", slot, request, version)
+        return self._ask(f"{self._label(slot)} {what}", slot, request, version)
 
     def _beat(self, slot: Slot) -> None:
         generation = slot.generation - (self._random.random() < 0.1)
@@ -139,20 +139,20 @@ class Walk:
             member_id=slot.member_id,
             group_instance_id=slot.instance_id,
         )
-        self._ask(f"{self._who(slot)} beat {generation}", slot, request, 3)
+        self._ask(f"{self._label(slot)} beat {generation}", slot, request, 3)
 
     def _commit(self, slot: Slot) -> None:
-        as_nobody = self._random.random() < 0.2
+        without_member = self._random.random() < 0.2
         request = protocol.OffsetCommitRequest(
             group_id=self._group,
-            generation_id_or_member_epoch=-1 if as_nobody else slot.generation,
-            member_id="" if as_nobody else slot.member_id,
-            group_instance_id=None if as_nobody else slot.instance_id,
+            generation_id_or_member_epoch=-1 if without_member else slot.generation,
+            member_id="" if without_member else slot.member_id,
+            group_instance_id=None if without_member else slot.instance_id,
         )
         part = request.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
         request.topics = [request.OffsetCommitRequestTopic(name=self._topic, partitions=[part])]
-        whose = "nobody" if as_nobody else f"{self._who(slot)} {slot.generation}"
-        self._ask(f"{whose} commit", slot, request, 8)
+        sender = "no member" if without_member else f"{self._label(slot)} {slot.generation}"
+        self._ask(f"{sender} commit", slot, request, 8)
 
     def _leave(self, slot: Slot) -> None:
         request = protocol.LeaveGroupRequest(group_id=self._group)
@@ -205,7 +205,7 @@ class Walk:
             self._ask(kind, None, request, 5)
         else:
             sync = protocol.SyncGroupRequest(group_id=self._group, member_id=slot.member_id, generation_id=1)
-            self._ask(f"{self._who(slot)} {kind}", None, sync, 5)
+            self._ask(f"{self._label(slot)} {kind}", None, sync, 5)
 
     def _restart(self, slot: Slot) -> None:
         """The process has ended, and another one comes: it knows nothing."""
@@ -220,7 +220,7 @@ class Walk:
         """A member's name; for a member without a response so far the start of its id."""
         return self._names.get(member_id) or (f"{member_id[:-36]}?" if len(member_id) > 36 else member_id or "''")
 
-    def _who(self, slot: Slot) -> str:
+    def _label(self, slot: Slot) -> str:
         return f"{slot.number}={self._name(slot.member_id)}{'/' + slot.instance_id if slot.instance_id else ''}"
 
     def _ask(self, asked: str, slot: Slot | None, message: Any, version: int) -> None:

@@ -241,7 +241,7 @@ def test_offsets_in_transactions() -> None:
     assert producer.init() == 0
 
     def commit_by(member_id: str, epoch: int, index: int) -> int:
-        return producer.commit_offset(1, to=("t", index), who=(member_id, epoch))
+        return producer.commit_offset(1, to=("t", index), member=(member_id, epoch))
 
     kept, given = min(first.owned)[1], min(second.owned)[1]
     early = group.group.members["a"].assigned[group.topic_id("t"), kept]

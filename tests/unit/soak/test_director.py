@@ -39,7 +39,7 @@ class Clock:
         self.proxy = Proxy(self)
         node = SimpleNamespace(id=1, kill=lambda: None, start=lambda **_: self.wait(10.0))
         self.cluster: Any = SimpleNamespace(proxy=self.proxy, node=lambda _: node)
-        self.watch: Any = SimpleNamespace(whom=lambda *_: 1, wait_whole=lambda _, wait: wait(1.0))
+        self.watch: Any = SimpleNamespace(node_of=lambda *_: 1, wait_whole=lambda _, wait: wait(1.0))
 
     def wait(self, seconds: float) -> None:
         self.now += seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
@@ -20,6 +21,8 @@ from kafwire.testing.old_paths import install, new_path
         ("kafwire.testing.broker.share.share_states", "kafwire.broker.share.share_states"),
         ("kafwire.testing.ports", "kafwire.broker.ports"),
         ("kafwire.testing.security", "kafwire.broker.security.security"),
+        ("kafwire.testing.node", "kafwire.testing.cluster.node"),
+        ("kafwire.testing.cluster_proxies", "kafwire.testing.cluster.proxies"),
     ],
 )
 def test_an_old_path_is_the_module_of_the_new_one(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +36,16 @@ def test_an_old_path_is_the_module_of_the_new_one(old: str, new: str, monkeypatc
     assert found.__name__ == new
     assert found.__spec__ is not None
     assert found.__spec__.name == new
+
+
+def test_each_old_path_leads_to_a_module() -> None:
+    old = [
+        *("broker", "certificate_authority", "certificates", "client_files", "client_options", "cluster_command"),
+        *("cluster_proxies", "cluster_security", "formatting", "guard", "kafka", "launcher", "listener_properties"),
+        *("node", "node_properties", "ports", "scram_users", "security", "tokens"),
+    ]
+    missing = [name for name in old if (new := new_path(f"kafwire.testing.{name}")) is None or find_spec(new) is None]
+    assert not missing
 
 
 @pytest.mark.parametrize("name", ["kafwire.testing.cluster", "kafwire.testing.brokers", "kafwire.broker", "other"])

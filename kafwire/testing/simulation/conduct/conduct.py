@@ -74,8 +74,8 @@ class Conduct:
             for place, data in parts(message.topics, "partitions", "partition"):
                 self._lookups.asks(sent, place)
                 self._fetching.fetches(sent, place, data.current_leader_epoch)
-        for who in coordinated_by(sent):
-            self._lookups.asks(sent, who)
+        for coordinated in coordinated_by(sent):
+            self._lookups.asks(sent, coordinated)
         if sent.name in REQUESTS:
             self._transactions.sends(sent, self._batches.in_flight_of(producer_of(sent)[0]))
 

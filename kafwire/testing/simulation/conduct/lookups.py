@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from kafwire.broker.log.partition import NO_LEADER
 from kafwire.errors import ErrorCode
 from kafwire.testing.simulation.conduct.sent import BACKOFF_S, LATE_S, SPREAD, Notes, Place, Sent, codes
 
@@ -19,7 +20,6 @@ COORDINATED = {
     *("OffsetCommit", "OffsetFetch", "TxnOffsetCommit", "AddOffsetsToTxn", "AddPartitionsToTxn", "EndTxn"),
     *("InitProducerId", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"),
 }
-NOBODY = -1
 
 
 class Lookups:
@@ -58,11 +58,11 @@ class Lookups:
         self._refuse(sent, "Metadata", place)
         hint = data.current_leader
         self._refusals.pop((sent.client, hint.leader_id, place), None)
-        if hint.leader_id != NOBODY:
+        if hint.leader_id != NO_LEADER:
             self._is_news(sent.client, place, hint.leader_epoch, hint.leader_id)
             self._wants_s.pop(sent.client, None)
             return
-        _, leader = self._told.get((sent.client, place), (-1, NOBODY))
+        _, leader = self._told.get((sent.client, place), (-1, NO_LEADER))
         is_free = sent.name == "Produce" and sent.message.transactional_id is None
         if is_free and leader == sent.node and sent.client in self._news_s and not self._asking[sent.client]:
             due_s = max(self._news_s[sent.client] + BACKOFF_S * SPREAD, self._notes.clock())
@@ -71,8 +71,8 @@ class Lookups:
     def coordinated(self, sent: Sent, answer: Any) -> None:
         """Note if a broker denies that it coordinates the groups or transactions of a request."""
         if ErrorCode.NOT_COORDINATOR in codes(answer):
-            for who in coordinated_by(sent):
-                self._refuse(sent, "FindCoordinator", who)
+            for coordinated in coordinated_by(sent):
+                self._refuse(sent, "FindCoordinator", coordinated)
 
     def _refuse(self, sent: Sent, lookup: str, what: Hashable) -> None:
         """Note that a broker is the wrong one, unless the client looked up the right one after it sent this request."""
@@ -118,11 +118,11 @@ class Lookups:
         self._news_s.pop(client, None)
         if news:
             self._news_s[client] = self._notes.clock()
-            if any(self._told.get((client, place), (-1, 0))[1] == NOBODY for place in self._waiting_of(client)):
+            if any(self._told.get((client, place), (-1, 0))[1] == NO_LEADER for place in self._waiting_of(client)):
                 self._wants_s.setdefault(client, self._notes.clock() + BACKOFF_S * SPREAD)
 
     def _is_news(self, client: Hashable, place: Place, epoch: int, leader: int) -> bool:
-        if epoch <= self._told.get((client, place), (-1, NOBODY))[0]:
+        if epoch <= self._told.get((client, place), (-1, NO_LEADER))[0]:
             return False
         self._told[client, place] = epoch, leader
         return True

@@ -48,9 +48,9 @@ def commit(
     to: Place = T0,
     metadata: str = "",
     version: int = 9,
-    **who: Any,
+    **member: Any,
 ) -> int:
-    request = protocol.OffsetCommitRequest(group_id=group, **who)
+    request = protocol.OffsetCommitRequest(group_id=group, **member)
     part = request.OffsetCommitRequestPartition(
         partition_index=to[1], committed_offset=offset, committed_leader_epoch=4, committed_metadata=metadata
     )

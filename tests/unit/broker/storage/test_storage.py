@@ -121,13 +121,15 @@ def test_markers_that_are_owed_are_written_after_the_next_start(tmp_path: Any, h
     state, storage = begin(tmp_path)
     partition = state.topics.create("a").partitions[0]
     transactions = state.part(Transactions)
-    _, who = transactions.initialize("t", Identity(-1, -1), 60_000)
-    transactions.add("t", who, {("a", 0)})
+    _, producer = transactions.initialize("t", Identity(-1, -1), 60_000)
+    transactions.add("t", producer, {("a", 0)})
     data = bytearray(
-        encode_batch([b"1"], producer_id=who.producer_id, producer_epoch=who.epoch, base_sequence=0, transactional=True)
+        encode_batch(
+            [b"1"], producer_id=producer.producer_id, producer_epoch=producer.epoch, base_sequence=0, transactional=True
+        )
     )
     partition.append(data)
-    transactions.end("t", who, commit=True, version=2)
+    transactions.end("t", producer, commit=True, version=2)
     end(storage, how)
     again, _ = begin(tmp_path)
     found = again.topics.partition("a", 0)
@@ -135,7 +137,7 @@ def test_markers_that_are_owed_are_written_after_the_next_start(tmp_path: Any, h
     again.advance(100)
     assert found.last_stable_offset == found.log.end_offset == 2
     assert again.part(Transactions).by_id["t"].coordinator.state.value == "CompleteCommit"
-    assert again.part(Transactions).new_producer_id() > who.producer_id
+    assert again.part(Transactions).new_producer_id() > producer.producer_id
 
 
 def test_a_folder_is_used_by_one_broker_at_a_time(tmp_path: Any) -> None:

@@ -6,9 +6,10 @@ import itertools
 
 import pytest
 
-from kafwire.broker.transactions.transaction_coordinator import LAST_EPOCH, NOBODY, Coordinator, Place, State
+from kafwire.broker.transactions.transaction_coordinator import LAST_EPOCH, Coordinator, Place, State
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.producer.transactions.state import NO_PRODUCER
 
 T0 = ("t", 0)
 
@@ -27,23 +28,23 @@ class Its:
         return next(self.ids)
 
     @property
-    def who(self) -> Identity:
+    def producer(self) -> Identity:
         return Identity(self.coordinator.producer_id, self.coordinator.epoch)
 
-    def init(self, current: Identity = NOBODY) -> tuple[int, Identity]:
+    def init(self, current: Identity = NO_PRODUCER) -> tuple[int, Identity]:
         return self.coordinator.initialize(current, new_id=self.new_id)
 
-    def add(self, who: Identity | None = None, place: Place = T0) -> int:
-        return self.coordinator.add(who or self.who, {place})
+    def add(self, producer: Identity | None = None, place: Place = T0) -> int:
+        return self.coordinator.add(producer or self.producer, {place})
 
-    def end(self, who: Identity | None = None, *, commit: bool = True, version: int = 2) -> tuple[int, Identity]:
-        return self.coordinator.end(who or self.who, commit=commit, version=version, new_id=self.new_id)
+    def end(self, producer: Identity | None = None, *, commit: bool = True, version: int = 2) -> tuple[int, Identity]:
+        return self.coordinator.end(producer or self.producer, commit=commit, version=version, new_id=self.new_id)
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_transaction_goes_through_its_states(version: int) -> None:
     its = Its()
-    assert its.who == Identity(1, 0)
+    assert its.producer == Identity(1, 0)
     states = [its.coordinator.state]
     assert its.add() == 0
     states.append(its.coordinator.state)
@@ -59,14 +60,14 @@ def test_a_transaction_goes_through_its_states(version: int) -> None:
 def test_no_request_is_served_while_it_prepares() -> None:
     its = Its()
     its.add()
-    before = its.who
+    before = its.producer
     its.end()
     busy = ErrorCode.CONCURRENT_TRANSACTIONS
-    assert its.init() == (busy, NOBODY)
-    assert its.init(Identity(99, 3)) == (busy, NOBODY)
+    assert its.init() == (busy, NO_PRODUCER)
+    assert its.init(Identity(99, 3)) == (busy, NO_PRODUCER)
     assert its.add() == busy
     assert its.add(before) == busy
-    assert its.end(before) == (busy, NOBODY)
+    assert its.end(before) == (busy, NO_PRODUCER)
 
 
 def test_kafka_3_9_checks_the_producer_first_while_it_prepares() -> None:
@@ -80,11 +81,11 @@ def test_kafka_3_9_checks_the_producer_first_while_it_prepares() -> None:
 
 def test_verifying_adds_nothing() -> None:
     its = Its()
-    assert its.coordinator.verify(its.who, T0) == ErrorCode.TRANSACTION_ABORTABLE
+    assert its.coordinator.verify(its.producer, T0) == ErrorCode.TRANSACTION_ABORTABLE
     assert its.coordinator.state is State.EMPTY
     its.add()
-    assert its.coordinator.verify(its.who, T0) == 0
-    assert its.coordinator.verify(its.who, ("t", 1)) == ErrorCode.TRANSACTION_ABORTABLE
+    assert its.coordinator.verify(its.producer, T0) == 0
+    assert its.coordinator.verify(its.producer, ("t", 1)) == ErrorCode.TRANSACTION_ABORTABLE
     assert its.coordinator.verify(Identity(1, 5), T0) == ErrorCode.PRODUCER_FENCED
 
 
@@ -92,45 +93,45 @@ def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
     its = Its(epoch=LAST_EPOCH)
     assert its.init() == (0, Identity(2, 0))
     # The request named no producer, so a request that names the one before is unknown.
-    assert its.init(Identity(1, LAST_EPOCH)) == (ErrorCode.PRODUCER_FENCED, NOBODY)
+    assert its.init(Identity(1, LAST_EPOCH)) == (ErrorCode.PRODUCER_FENCED, NO_PRODUCER)
 
 
 def test_a_lost_response_about_another_producer_id_is_given_again() -> None:
     its = Its(epoch=LAST_EPOCH)
     assert its.init(Identity(1, LAST_EPOCH)) == (0, Identity(2, 0))
     assert its.init(Identity(1, LAST_EPOCH)) == (0, Identity(2, 0))
-    assert its.init(Identity(1, LAST_EPOCH - 1)) == (ErrorCode.PRODUCER_FENCED, NOBODY)
+    assert its.init(Identity(1, LAST_EPOCH - 1)) == (ErrorCode.PRODUCER_FENCED, NO_PRODUCER)
     assert its.init(Identity(2, 0)) == (0, Identity(2, 1))
-    assert its.init(Identity(1, LAST_EPOCH)) == (ErrorCode.PRODUCER_FENCED, NOBODY)
+    assert its.init(Identity(1, LAST_EPOCH)) == (ErrorCode.PRODUCER_FENCED, NO_PRODUCER)
 
 
 def test_an_older_epoch_of_a_producer_id_that_is_used_up() -> None:
     its = Its(epoch=LAST_EPOCH)
-    assert its.init(Identity(1, LAST_EPOCH - 1)) == (ErrorCode.UNKNOWN_SERVER_ERROR, NOBODY)
+    assert its.init(Identity(1, LAST_EPOCH - 1)) == (ErrorCode.UNKNOWN_SERVER_ERROR, NO_PRODUCER)
 
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_the_end_of_the_last_epoch_brings_another_producer_id(commit: bool) -> None:
     its = Its(epoch=LAST_EPOCH)
     its.add()
-    last = its.who
+    last = its.producer
     assert its.end(commit=commit) == (0, Identity(2, 0))
-    assert its.who == Identity(1, LAST_EPOCH + 1), "the markers have an epoch that no producer has"
+    assert its.producer == Identity(1, LAST_EPOCH + 1), "the markers have an epoch that no producer has"
     its.coordinator.complete()
-    assert its.who == Identity(2, 0)
+    assert its.producer == Identity(2, 0)
     assert its.end(last, commit=commit) == (0, Identity(2, 0)), "the response was lost"
-    assert its.end(last, commit=not commit) == (ErrorCode.INVALID_TXN_STATE, NOBODY)
+    assert its.end(last, commit=not commit) == (ErrorCode.INVALID_TXN_STATE, NO_PRODUCER)
     assert its.init(last) == (0, Identity(2, 0))
-    assert its.end(last, commit=commit) == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, NOBODY)
+    assert its.end(last, commit=commit) == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, NO_PRODUCER)
 
 
 def test_a_producer_fenced_at_the_last_epoch() -> None:
     its = Its(epoch=LAST_EPOCH)
     its.add()
-    assert its.init() == (ErrorCode.CONCURRENT_TRANSACTIONS, NOBODY)
-    assert its.who == Identity(1, LAST_EPOCH + 1)
+    assert its.init() == (ErrorCode.CONCURRENT_TRANSACTIONS, NO_PRODUCER)
+    assert its.producer == Identity(1, LAST_EPOCH + 1)
     its.coordinator.complete()
-    assert its.who == Identity(2, 0)
+    assert its.producer == Identity(2, 0)
     assert its.init() == (0, Identity(2, 1))
 
 
@@ -139,7 +140,7 @@ def test_kafka_3_9_gives_a_producer_fenced_at_the_last_epoch_another_producer_id
     its.add()
     its.init()
     its.coordinator.complete()
-    assert its.who == Identity(1, LAST_EPOCH + 1)
+    assert its.producer == Identity(1, LAST_EPOCH + 1)
     assert its.init() == (0, Identity(2, 0))
 
 
@@ -147,4 +148,4 @@ def test_fencing_where_nothing_is_open_changes_nothing() -> None:
     its = Its()
     its.coordinator.fence(its.new_id)
     assert its.coordinator.state is State.EMPTY
-    assert its.who == Identity(1, 0)
+    assert its.producer == Identity(1, 0)

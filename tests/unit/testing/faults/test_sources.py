@@ -59,11 +59,11 @@ input()
 def test_a_client_that_is_parted_gets_nothing_until_it_is_not(echo: str, frames: bool) -> None:
     me = {"pid": os.getpid()}
 
-    def who(port: int) -> int | None:
+    def broker_at(port: int) -> int | None:
         return source_of(port, {3: me["pid"]})
 
     noise = b"\xff\xff\xff\xff what is no frame"
-    with FaultProxy({1: echo}, frames=frames, source_of=who) as proxy, connect(proxy.bootstrap) as old:
+    with FaultProxy({1: echo}, frames=frames, source_of=broker_at) as proxy, connect(proxy.bootstrap) as old:
         old.sendall(noise)
         assert received(old, len(noise)) == noise
         proxy.sever(1, 2)  # another process

@@ -43,7 +43,7 @@ CONTRADICTIONS: dict[str, tuple[tuple[Any, ...], str]] = {
     "no producer": ((entries.Invoke(2, 0, 1, 0),), "there is no producer 2"),
     "records left out": ((PRODUCER, entries.Invoke(1, 1, 1, 0)), "invokes 1 records from 1 in transaction 0, after 0"),
     "no transaction to send in": ((PRODUCER, entries.Invoke(1, 0, 1, 1)), "in transaction 1, after 0 records and 0 "),
-    "a transaction left out": ((PRODUCER, entries.Begin(1, 2)), "begins transaction 2 as number 1"),
+    "a transaction left out": ((PRODUCER, entries.Begin(1, 2)), "begins transaction 2, where 1 is next"),
     "no transaction": ((PRODUCER, entries.End(1, 1, entries.COMMIT, "")), "producer 1 has no transaction 1"),
     "the transaction that is none": ((PRODUCER, entries.End(1, 0, entries.COMMIT, "")), "has no transaction 0"),
     "offsets of no transaction": ((PARTITION, PRODUCER, entries.Offset(1, 1, 0, 5, "g")), "has no transaction 1"),
