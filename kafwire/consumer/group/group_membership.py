@@ -491,11 +491,11 @@ class GroupMembership:
 
     # --- max_poll_interval_ms (see `PollInterval`)
 
-    def reads(self, who: object, *, begun: bool) -> None:
-        """Note the begin or the end of a user's read by one reader. Any thread."""
+    def reads(self, reader: object, *, begun: bool) -> None:
+        """Note the begin or the end of a user's read by `reader`. Any thread."""
         if begun:
             self.transactions.read_on()
-        self.poll_interval.reads(who, begun=begun)
+        self.poll_interval.reads(reader, begun=begun)
 
     async def drop_out(self, why: str, is_due: Callable[[], bool]) -> bool:
         """Leave the group and lose the partitions if joined and `is_due`; return True after leaving."""
