@@ -1,4 +1,4 @@
-"""`poll_interval`: when a member leaves whose user takes nothing, and when it joins again."""
+"""`consumer.group.poll_interval`: when a member leaves whose user takes nothing, and when it joins again."""
 
 from __future__ import annotations
 
