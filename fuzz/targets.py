@@ -24,6 +24,7 @@ from kafwire.runtime.frames import Frames
 
 VECTORS = Path(__file__).resolve().parent.parent / "tests/data/made.json.gz"
 MAX_DECOMPRESSED = 1 << 22
+FETCH_VERSIONS = range(protocol.FetchRequest.min_version, protocol.FetchRequest.max_version + 1)
 
 
 class Broken(Exception):
@@ -77,7 +78,7 @@ class FetchAnswers:
         records = bytes.fromhex(vectors("record_batches")[0]["hex"])
         request, response = protocol.FetchRequest, protocol.FetchResponse
         out = []
-        for version in range(request.min_version, request.max_version + 1):
+        for number, version in enumerate(FETCH_VERSIONS):
             parts = [
                 response.PartitionData(
                     partition_index=i,
@@ -101,16 +102,16 @@ class FetchAnswers:
             if version >= request.NAMES_LEADERS:
                 message.node_endpoints = [response.NodeEndpoint(node_id=2, host="host", port=9092, rack="rack")]
             header = b"\0\0\0\7" + (b"\0" if version >= request.flexible_from else b"")
-            out.append(bytes([version]) + header + message.encode(version))
+            out.append(bytes([number]) + header + message.encode(version))
         return out
 
     def check(self, data: bytes, chance: random.Random) -> None:
-        """The first byte says the version."""
+        """The first byte chooses the version."""
         if len(data) < 2:
             return
         frame = Buffer(data[1:])
         try:
-            answer = parse_answer(frame, 4 + data[0] % 15)
+            answer = parse_answer(frame, FETCH_VERSIONS[data[0] % len(FETCH_VERSIONS)])
             for part in answer.partitions:
                 if part.position + part.size > len(frame):
                     raise Broken("a slice reaches beyond its frame")

@@ -44,7 +44,7 @@ def varint(data: bytes) -> None:
 def header(data: bytes) -> None:
     """Scan a slice, or parse a response."""
     if data and data[0] % 2:
-        FetchAnswers().check(bytes([data[0] // 2 % 15]) + data[1:], random.Random(0))
+        FetchAnswers().check(bytes([data[0] // 2]) + data[1:], random.Random(0))
     elif data:
         with contextlib.suppress(ProtocolError):
             frame_ = Buffer(data[1:])
@@ -66,11 +66,8 @@ def fast_path(data: bytes) -> None:
     """Show a response to the fetch fast path: the engine would have queued the same slices."""
     if len(data) < 2:
         return
-    version, offsets, frame_ = (
-        FAST_PATH_VERSIONS[data[0] % len(FAST_PATH_VERSIONS)],
-        [data[1] * number for number in range(4)],
-        Buffer(data[2:]),
-    )
+    version = FAST_PATH_VERSIONS[(data[0] & 63) % len(FAST_PATH_VERSIONS)]
+    offsets, frame_ = [data[1] * number for number in range(4)], Buffer(data[2:])
     queue = FetchBuffer(Notifier())
     fed = FetchFastPath(queue)
     for number, offset in enumerate(offsets):

@@ -12,11 +12,15 @@ from pathlib import Path
 import pytest
 
 from fuzz import __main__ as fuzzing
+from fuzz import targets
 from fuzz.native import build, choice, seeds
 from fuzz.native import run as native
 from fuzz.native.replay import REPLAY
 from fuzz.targets import TARGETS, Broken
 from kafwire import protocol
+from kafwire.consumer.fetch._fetch import FetchAnswer, parse_answer
+from kafwire.errors import ProtocolError
+from kafwire.memory._buffer import Buffer
 from scripts.tree import closure, imports_of
 from tests.support.seeds import examples, of_test
 
@@ -76,6 +80,22 @@ def test_what_escapes_is_found_and_kept(
     printed = capsys.readouterr().out
     assert "IndexError escaped" in printed
     assert "the first byte is not zero" in printed
+
+
+def test_seeds_of_fetch_responses_parse_in_their_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions: list[int] = []
+
+    def parse(frame: Buffer, version: int) -> FetchAnswer:
+        versions.append(version)
+        try:
+            return parse_answer(frame, version)
+        except ProtocolError as error:
+            raise AssertionError(f"the seed of version {version}: {error}") from None
+
+    monkeypatch.setattr(targets, "parse_answer", parse)
+    for seed in TARGETS["fetch-answers"].corpus():
+        TARGETS["fetch-answers"].check(seed, random.Random(SEED))
+    assert versions == list(targets.FETCH_VERSIONS)
 
 
 def test_not_a_number_comes_back_as_itself() -> None:
