@@ -16,7 +16,7 @@ import pyarrow as pa
 from fuzz.avro_schemas import PAIRS, corpus
 from kafwire import protocol
 from kafwire.avro import AvroDecoder
-from kafwire.consumer.fetch._fetch import parse_answer, scan_headers
+from kafwire.consumer.fetch._fetch import parse_response, scan_headers
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
 from kafwire.records import decode_batches
@@ -70,7 +70,7 @@ class Records:
                     raise Broken("offsets do not rise within a batch")
 
 
-class FetchAnswers:
+class FetchResponses:
     """A Fetch response parses or raises `ProtocolError`; its slices lie within the frame."""
 
     def corpus(self) -> Sequence[bytes]:
@@ -111,8 +111,8 @@ class FetchAnswers:
             return
         frame = Buffer(data[1:])
         try:
-            answer = parse_answer(frame, FETCH_VERSIONS[data[0] % len(FETCH_VERSIONS)])
-            for part in answer.partitions:
+            response = parse_response(frame, FETCH_VERSIONS[data[0] % len(FETCH_VERSIONS)])
+            for part in response.partitions:
                 if part.position + part.size > len(frame):
                     raise Broken("a slice reaches beyond its frame")
                 _, whole, _, _ = scan_headers(frame, part.position, part.size)
@@ -221,7 +221,7 @@ class AvroValues:
 
 TARGETS: dict[str, Target] = {
     "records": Records(),
-    "fetch-answers": FetchAnswers(),
+    "fetch-answers": FetchResponses(),
     "messages": Messages(),
     "frames": FrameCore(),
     "avro-values": AvroValues(),

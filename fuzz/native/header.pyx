@@ -11,7 +11,7 @@ from kafwire.records._batch_header cimport BatchHeader, batch_header
 import traceback
 
 from kafwire.memory._buffer import Buffer
-from kafwire.consumer.fetch._fetch import parse_answer, scan_headers
+from kafwire.consumer.fetch._fetch import parse_response, scan_headers
 from kafwire.errors import ProtocolError
 from kafwire.protocol.api.fetch import FetchRequest
 
@@ -114,10 +114,10 @@ cdef const char *slice_(const uint8_t *data, size_t size) except? NULL:
     return NULL
 
 
-cdef const char *answer(const uint8_t *data, size_t size, int version) except? NULL:
+cdef const char *response(const uint8_t *data, size_t size, int version) except? NULL:
     frame = Buffer((<const char *>data)[:size])
     try:
-        found = parse_answer(frame, version)
+        found = parse_response(frame, version)
     except ProtocolError:
         return NULL
     for part in found.partitions:
@@ -138,7 +138,7 @@ cdef public const char *fuzz_one(const uint8_t *data, size_t size) noexcept:
     try:
         if data[0] % 2 == 0:
             return slice_(data + 1, size - 1)
-        return answer(data + 1, size - 1, VERSIONS[data[0] // 2 % len(VERSIONS)])
+        return response(data + 1, size - 1, VERSIONS[data[0] // 2 % len(VERSIONS)])
     except BaseException:
         traceback.print_exc()
         return b"something else than ProtocolError escaped"

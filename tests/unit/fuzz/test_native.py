@@ -18,7 +18,7 @@ from fuzz.native import run as native
 from fuzz.native.replay import REPLAY
 from fuzz.targets import TARGETS, Broken
 from kafwire import protocol
-from kafwire.consumer.fetch._fetch import FetchAnswer, parse_answer
+from kafwire.consumer.fetch._fetch import ParsedResponse, parse_response
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
 from scripts.tree import closure, imports_of
@@ -85,14 +85,14 @@ def test_what_escapes_is_found_and_kept(
 def test_seeds_of_fetch_responses_parse_in_their_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     versions: list[int] = []
 
-    def parse(frame: Buffer, version: int) -> FetchAnswer:
+    def parse(frame: Buffer, version: int) -> ParsedResponse:
         versions.append(version)
         try:
-            return parse_answer(frame, version)
+            return parse_response(frame, version)
         except ProtocolError as error:
             raise AssertionError(f"the seed of version {version}: {error}") from None
 
-    monkeypatch.setattr(targets, "parse_answer", parse)
+    monkeypatch.setattr(targets, "parse_response", parse)
     for seed in TARGETS["fetch-answers"].corpus():
         TARGETS["fetch-answers"].check(seed, random.Random(SEED))
     assert versions == list(targets.FETCH_VERSIONS)
@@ -135,7 +135,7 @@ def test_native_builds_read_cython_as_setup_does() -> None:
 
 
 def test_each_module_a_native_target_runs_is_linked() -> None:
-    modules = closure(["kafwire._codec", *imports_of("from kafwire.consumer.fetch._fetch import parse_answer")])
+    modules = closure(["kafwire._codec", *imports_of("from kafwire.consumer.fetch._fetch import parse_response")])
     names = [module.name.removeprefix("kafwire.") for module in modules]
     records = [f"records.{name}" for name in ("_columns", "_compress", "_decode", "_libraries", "_message_set")]
     assert names == ["_codec", "consumer.fetch._fetch", "memory._buffer", "protocol._layout", *records]
