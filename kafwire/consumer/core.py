@@ -305,7 +305,7 @@ class ConsumerCore:
             self.assignment.feed.close()
         self._progressed.set()
         self.fetcher.queue.end()
-        self.fetcher.arrived()
+        self.fetcher.notify()
 
     def processed(self, hand: Hand, *, in_hand: bool) -> dict[TopicPartition, int]:
         """Return the processed offset of each partition, for a transaction.

@@ -22,7 +22,6 @@ from kafwire.consumer.fetch.actions import (
     ARRIVED,
     RELEASED,
     AwaitRoom,
-    CheckStalled,
     Emit,
     EndDemand,
     Finish,
@@ -33,7 +32,7 @@ from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor, FetchDisposition
 from kafwire.consumer.fetch.errors import UNAUTHORIZED
 from kafwire.consumer.fetch.fast_path import FastPath, Taken
-from kafwire.consumer.fetch.response_parts import PartActions, batch_bytes, queue_records
+from kafwire.consumer.fetch.response_parts import PartActions, batch_bytes, ends_of_empty, queue_records
 from kafwire.consumer.fetch.room import FetchRoom
 from kafwire.consumer.fetch.session import FetchSession, Plan
 from kafwire.consumer.fetch.strategies import IMMEDIATE
@@ -120,14 +119,14 @@ class BrokerFetcher:
         self._emit = emit
         self._immediate_fetches = strategy.immediate_fetches and not immediate
         self._all_or_none = strategy.all_or_none
-        self._committed_only = config.isolation_level == "read_committed"
+        self._committed_only = context.committed_only
         self._full: dict[FetchCursor, None] = {}
         self._by_wire: dict[tuple[object, int], FetchCursor] = {}
         self._lent: dict[FetchCursor, None] = {}  # cursors lent to the broker fetcher for immediate fetches
         self._owner: BrokerFetcher | None = None  # of a broker fetcher for immediate fetches: the lender of its cursors
         self._reserved = 0
         self._left = False  # the request in flight asks for cursors that have moved to another broker fetcher
-        self._fast_path = FastPath(context.queue, self._tell)
+        self._fast_path = FastPath(context.queue, self._on_arrival)
         self._sent_ms = 0.0
         self._version = 0
         self._by_id = True
@@ -407,7 +406,7 @@ class BrokerFetcher:
             return
         absorbed = self._fast_path.absorbed(self._context.numbered.get)
         if absorbed:
-            self._tell()  # even if the rest of the response fails
+            self._on_arrival()  # even if the rest of the response fails
         if frame is None:
             if isinstance(error, FrameTooLargeError):
                 sent = {c: asked.offset for c in self.session if (asked := self.session.sent(c)) is not None}
@@ -442,7 +441,7 @@ class BrokerFetcher:
         self._emit(RELEASED)
         self.pump()
 
-    def _tell(self) -> None:
+    def _on_arrival(self) -> None:
         self._emit(ARRIVED)
 
     def _isolate(self) -> None:
@@ -578,26 +577,17 @@ class BrokerFetcher:
             self._emit(action)
 
     def _on_empty(self, response: ParsedResponse) -> None:
-        """Handle a response without records: finish each partition whose log has no records up to its end.
-
-        Records of the other partitions may come late. A log that has lost them never delivers them: `check_stalled`.
-        """
+        """Finish partitions, or fail the read, after a response without records."""
         if any(part.error_code for part in response.partitions):
             return
-        asked = {
-            cursor: None
+        asked = [
+            cursor
             for cursor in self.session
             if (sent := self.session.sent(cursor)) is not None and sent.offset == cursor.position
-        }
-        for part in response.partitions:
-            if part.preferred_read_replica >= 0:
-                continue  # the read replica has the records
-            cursor = self._by_wire.get((part.topic, part.partition))
-            if cursor in asked and cursor.may_end(part, committed_only=self._committed_only):
-                cursor.ended = True
-                del asked[cursor]
-                self._emit(Finish(cursor))
-        self._emit(CheckStalled(asked))
+        ]
+        parts = {self._by_wire.get((part.topic, part.partition)): part for part in response.partitions}
+        for action in ends_of_empty(self._context, [(cursor, parts.get(cursor)) for cursor in asked]):
+            self._emit(action)
 
     def _lose_all(self, error: KafkaError) -> None:
         if self._owner is not None:

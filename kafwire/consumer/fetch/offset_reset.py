@@ -52,7 +52,7 @@ class OffsetReset:
         self._queue = context.queue
         self._cursors = context.cursors
         self._cluster = context.cluster
-        self._config = context.config
+        self._isolation_level = int(context.committed_only)
         self._plan = context.plan
         self._tasks = context.tasks
         self._errors = context.errors
@@ -251,10 +251,6 @@ class OffsetReset:
         for where, offset in found.items():
             take(where, offset)
         return failed
-
-    @property
-    def _isolation_level(self) -> int:
-        return int(self._config.isolation_level == "read_committed")
 
 
 class _Lookup:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.consumer.fetch._fetch import ParsedPartition, ParsedResponse, scan_headers
 from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
-from kafwire.consumer.fetch.actions import Action, Halt, LeaveReplica, Lose, Move, ResetPosition, Truncate
+from kafwire.consumer.fetch.actions import Action, Fail, Finish, Halt, LeaveReplica, Lose, Move, ResetPosition, Truncate
 from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor, FetchDisposition
 from kafwire.consumer.fetch.read_plan import ReadPlan
 from kafwire.consumer.fetch.truncation import Divergence
-from kafwire.errors import BrokerError, CorruptBatchError, ProtocolError, broker_error
+from kafwire.errors import BrokerError, CorruptBatchError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.memory._buffer import Buffer
 from kafwire.records.batches import LENGTH_AT, OVERHEAD
 
@@ -71,6 +71,26 @@ def batch_bytes(frame: Buffer, part: ParsedPartition) -> int:
     """Return the size of the partition's first batch, an estimate of the others."""
     length = memoryview(frame)[part.position + LENGTH_AT : part.position + OVERHEAD]
     return OVERHEAD + int.from_bytes(length, "big")
+
+
+def ends_of_empty(
+    context: FetchContext, asked: Iterable[tuple[FetchCursor, ParsedPartition | None]]
+) -> Iterator[Action]:
+    """Return the actions after a response without records, for the cursors that its request `asked` for.
+
+    A response of a session names only some partitions: None stands for the others. `Finish` those partitions whose log
+    has no records up to their end. Records of the others may come late. A log that has lost them never delivers them,
+    so `Fail` the read when a partition has failed for too long.
+    """
+    committed_only = context.committed_only
+    for cursor, part in asked:
+        # A preferred read replica has the records.
+        if part is not None and part.preferred_read_replica < 0 and cursor.may_end(part, committed_only=committed_only):
+            cursor.ended = True
+            yield Finish(cursor)
+        elif context.is_failing_for_long(cursor):
+            why = cursor.why_stalled(context.patience_s, committed_only=committed_only)
+            yield Fail(KafkaTimeoutError(why))
 
 
 class PartActions:

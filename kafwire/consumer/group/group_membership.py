@@ -465,7 +465,7 @@ class GroupMembership:
 
     def _wake(self) -> None:
         self._fetcher.queue.wake()
-        self._fetcher.arrived()
+        self._fetcher.notify()
         if self._assignment.feed is not None:
             self._assignment.feed.look()
 
