@@ -173,7 +173,7 @@ class OffsetReset:
     def _warn(self, failed: Mapping[FetchCursor, KafkaError]) -> None:
         """Log one warning that names the partitions, each once for each cause."""
         failing = {cursor: error for cursor, error in failed.items() if cursor in self._awaited}
-        self._errors.tell_of(failing, "the position of {} could not be found: ")
+        self._errors.warn_of(failing, "the position of {} could not be found: ")
 
     def _placed_at(self, lookup: _Lookup, offset: int) -> None:
         cursor = lookup.cursor
