@@ -52,7 +52,7 @@ class Watched:
         self._world.pass_time(0)
 
     def after(self, ms: float) -> bool:
-        """Whether it is still a member after this time."""
+        """Return True if it is still a member after this time."""
         self._world.pass_time(ms / 1000)
         assert not self.problems
         return self.member.is_joined
