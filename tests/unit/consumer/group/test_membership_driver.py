@@ -96,7 +96,7 @@ class Following:
     def lose(self, partitions: Sequence[Partition]) -> None:
         self.log.append(f"lose {[number for _, number in partitions]}")
 
-    def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:
+    def lose_recreated(self, topics: Iterable[str]) -> Sequence[Partition]:
         return ()
 
     def fail(self, error: KafkaError) -> None:
