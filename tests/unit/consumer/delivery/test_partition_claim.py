@@ -1,4 +1,4 @@
-"""`consumer.delivery.partition_claim`: one reader has a partition, and returns it however it ends."""
+"""`consumer.partition_claim`: a partition that one reader has, and that is given back however the reader ends."""
 
 from __future__ import annotations
 

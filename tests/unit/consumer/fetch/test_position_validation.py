@@ -1,4 +1,4 @@
-"""`consumer.fetch.position_validation`: the requests that find a cut log, and the records read then."""
+"""`consumer.position_validation`: the requests that find a cut log, and the records that a consumer then reads."""
 
 from __future__ import annotations
 

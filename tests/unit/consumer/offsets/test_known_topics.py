@@ -1,4 +1,4 @@
-"""`consumer.offsets.known_topics`: the partitions that are new since a consumer first saw a topic, and their start."""
+"""`consumer.known_topics`: which partitions are new since a consumer first saw their topic, and where these begin."""
 
 from __future__ import annotations
 

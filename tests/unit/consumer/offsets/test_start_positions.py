@@ -1,4 +1,4 @@
-"""`consumer.offsets.start_positions`: where reading begins, by arguments, committed offsets and the reset policy."""
+"""`consumer.start_positions`: where reading begins, by what its user says, what was committed, and the reset policy."""
 
 from __future__ import annotations
 
