@@ -16,7 +16,7 @@ import pyarrow as pa
 from fuzz.avro_schemas import PAIRS, corpus
 from kafwire import protocol
 from kafwire.avro import AvroDecoder
-from kafwire.consumer.fetch._fetch import parse_answer, scan_headers
+from kafwire.consumer.fetch._fetch import parse_response, scan_headers
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
 from kafwire.records import decode_batches
@@ -24,6 +24,7 @@ from kafwire.runtime.frames import Frames
 
 VECTORS = Path(__file__).resolve().parent.parent / "tests/data/made.json.gz"
 MAX_DECOMPRESSED = 1 << 22
+FETCH_VERSIONS = range(protocol.FetchRequest.min_version, protocol.FetchRequest.max_version + 1)
 
 
 class Broken(Exception):
@@ -69,7 +70,7 @@ class Records:
                     raise Broken("offsets do not rise within a batch")
 
 
-class FetchAnswers:
+class FetchResponses:
     """A Fetch response parses or raises `ProtocolError`; its slices lie within the frame."""
 
     def corpus(self) -> Sequence[bytes]:
@@ -77,7 +78,7 @@ class FetchAnswers:
         records = bytes.fromhex(vectors("record_batches")[0]["hex"])
         request, response = protocol.FetchRequest, protocol.FetchResponse
         out = []
-        for version in range(request.min_version, request.max_version + 1):
+        for number, version in enumerate(FETCH_VERSIONS):
             parts = [
                 response.PartitionData(
                     partition_index=i,
@@ -101,17 +102,17 @@ class FetchAnswers:
             if version >= request.NAMES_LEADERS:
                 message.node_endpoints = [response.NodeEndpoint(node_id=2, host="host", port=9092, rack="rack")]
             header = b"\0\0\0\7" + (b"\0" if version >= request.flexible_from else b"")
-            out.append(bytes([version]) + header + message.encode(version))
+            out.append(bytes([number]) + header + message.encode(version))
         return out
 
     def check(self, data: bytes, chance: random.Random) -> None:
-        """The first byte says the version."""
+        """The first byte chooses the version."""
         if len(data) < 2:
             return
         frame = Buffer(data[1:])
         try:
-            answer = parse_answer(frame, 4 + data[0] % 15)
-            for part in answer.partitions:
+            response = parse_response(frame, FETCH_VERSIONS[data[0] % len(FETCH_VERSIONS)])
+            for part in response.partitions:
                 if part.position + part.size > len(frame):
                     raise Broken("a slice reaches beyond its frame")
                 _, whole, _, _ = scan_headers(frame, part.position, part.size)
@@ -220,7 +221,7 @@ class AvroValues:
 
 TARGETS: dict[str, Target] = {
     "records": Records(),
-    "fetch-answers": FetchAnswers(),
+    "fetch-answers": FetchResponses(),
     "messages": Messages(),
     "frames": FrameCore(),
     "avro-values": AvroValues(),

@@ -16,7 +16,7 @@ from benchmarks import answers, avro_flights
 from benchmarks.payload import make_pool, split_pool
 from kafwire._codec import crc32c_of
 from kafwire.avro import AvroDecoder
-from kafwire.consumer.fetch._fetch import parse_answer
+from kafwire.consumer.fetch._fetch import parse_response
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol import FetchResponse, MetadataResponse
 from kafwire.records import decode_batches, encode_batch
@@ -64,7 +64,7 @@ def _message(kind: Any, data: bytes, version: int) -> Once:
 
 def _fetched() -> Once:
     frame = Buffer(b"\0\0\0\1\0" + answers.fetch())
-    return lambda: [parse_answer(frame, answers.FETCH_VERSION) for _ in range(TIMES)]
+    return lambda: [parse_response(frame, answers.FETCH_VERSION) for _ in range(TIMES)]
 
 
 def _avro() -> Once:

@@ -6,7 +6,7 @@ from typing import Any
 import kafwire
 from benchmarks import answers
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
-from kafwire.consumer.fetch._fetch import parse_answer
+from kafwire.consumer.fetch._fetch import parse_response
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol import FetchResponse, MetadataResponse
 
@@ -37,13 +37,13 @@ def fetch_engine(_options: Options) -> Callable[[], Pass]:
     """Read a Fetch response as the fetcher of a scan does: every partition, its records as slices of the frame."""
     body = answers.fetch()
     frame = Buffer(b"\0\0\0\1\0" + body)
-    if len(parse_answer(frame, answers.FETCH_VERSION).partitions) != 1_000:
+    if len(parse_response(frame, answers.FETCH_VERSION).partitions) != 1_000:
         raise ValueError("the response has 1,000 partitions")
 
     def once() -> Pass:
         clock = Stopwatch()
         for _ in range(TIMES):
-            parse_answer(frame, answers.FETCH_VERSION)
+            parse_response(frame, answers.FETCH_VERSION)
         return Pass(clock.seconds(), TIMES, TIMES * len(body))
 
     return once

@@ -1,7 +1,8 @@
-/* Of any bytes, what a fast path queues is what a slow reader of the protocol finds there beyond doubt; or nothing.
+/* The fast path queues the slices that a slow reader of the protocol finds in the same bytes, or no slice.
  *
- * Input: one byte (64: a session is expected), one with the expected offsets, then the frame. The queue holds
- * what was taken until the end, so a slice beyond the frame shows when it is read, and a frame given back too early too. */
+ * Input: one byte (64: the fast path expects a session), one with the expected offsets, then the frame. The queue holds
+ * the slices until the check has compared them. Buffers have their exact size (`exact_buf.c`), so the sanitizer reports
+ * a read beyond the frame, and a frame that is released too early. */
 #include "kafwire/consumer/fetch/native/fast_path.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ static void broken(const char *what) {
     abort();
 }
 
-/* ---- the slow reader: every byte is asked for by itself ---- */
+/* ---- the slow reader: byte by byte ---- */
 
 typedef struct slow {
     const uint8_t *data;
@@ -105,7 +106,7 @@ static int read_answer(slow *s, int32_t session, finding *found) {
     return !s->bad && s->at == s->size;
 }
 
-/* Up to where the records of a partition are sound and whole, and what comes next; 0: nothing, or something is odd. */
+/* Returns the size of the sound, whole batches, and the offset after them in `next`; 0: none, or the engine decides. */
 static size_t read_batches(const uint8_t *data, size_t size, int64_t offset, int64_t watermark, int64_t *next,
                            int32_t *epoch) {
     slow s = {.data = data, .size = size};
@@ -175,11 +176,11 @@ static void check(kw_pool *pool, const uint8_t *data, size_t size, int32_t sessi
         if (slice.frame != frame || slice.size != whole || slice.start != start || slice.generation || slice.aborted ||
             slice.data != frame->data + found[i].position)
             broken("something else was queued");
-        int told = 0;
+        int reports = 0;
         for (int32_t j = 0; j < count; j++)
-            told += taken[j].number == i && taken[j].next_offset == next && taken[j].leader_epoch == epoch &&
-                    taken[j].size == whole && taken[j].start == start;
-        if (told != 1) broken("queued slices are reported otherwise");
+            reports += taken[j].number == i && taken[j].next_offset == next && taken[j].leader_epoch == epoch &&
+                       taken[j].size == whole && taken[j].start == start;
+        if (reports != 1) broken("queued slices are reported otherwise");
         kw_queue_done(queue, &slice, whole, next, 0);
         if (kw_queue_pop(queue, places[i], &slice, 0) != KW_QUEUE_IDLE) broken("something was queued twice");
     }

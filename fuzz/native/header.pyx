@@ -1,8 +1,8 @@
 """Batch headers read as a slow, obvious reader reads them; a Fetch response parses, its slices inside the frame, or
 raises ProtocolError.
 
-Input: one byte that chooses. Even: the rest is a records slice. Odd: it is a Fetch response of version 4 + (byte / 2)
-mod 15.
+Input: one byte that chooses. Even: the rest is a records slice. Odd: it is a Fetch response, and half the byte
+chooses its version.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
@@ -11,8 +11,11 @@ from kafwire.records._batch_header cimport BatchHeader, batch_header
 import traceback
 
 from kafwire.memory._buffer import Buffer
-from kafwire.consumer.fetch._fetch import parse_answer, scan_headers
+from kafwire.consumer.fetch._fetch import parse_response, scan_headers
 from kafwire.errors import ProtocolError
+from kafwire.protocol.api.fetch import FetchRequest
+
+VERSIONS = range(FetchRequest.min_version, FetchRequest.max_version + 1)
 
 
 def prepare():
@@ -111,10 +114,10 @@ cdef const char *slice_(const uint8_t *data, size_t size) except? NULL:
     return NULL
 
 
-cdef const char *answer(const uint8_t *data, size_t size, int version) except? NULL:
+cdef const char *response(const uint8_t *data, size_t size, int version) except? NULL:
     frame = Buffer((<const char *>data)[:size])
     try:
-        found = parse_answer(frame, version)
+        found = parse_response(frame, version)
     except ProtocolError:
         return NULL
     for part in found.partitions:
@@ -135,7 +138,7 @@ cdef public const char *fuzz_one(const uint8_t *data, size_t size) noexcept:
     try:
         if data[0] % 2 == 0:
             return slice_(data + 1, size - 1)
-        return answer(data + 1, size - 1, 4 + data[0] // 2 % 15)
+        return response(data + 1, size - 1, VERSIONS[data[0] // 2 % len(VERSIONS)])
     except BaseException:
         traceback.print_exc()
         return b"something else than ProtocolError escaped"

@@ -14,9 +14,9 @@ import zlib
 import crc32c
 
 from fuzz.native import choice
-from fuzz.targets import AvroValues, FetchAnswers, FrameCore, Messages
+from fuzz.targets import AvroValues, FetchResponses, FrameCore, Messages
 from kafwire.compression import compress, decompress
-from kafwire.consumer.fetch._fetch import parse_answer, scan_headers
+from kafwire.consumer.fetch._fetch import parse_response, scan_headers
 from kafwire.consumer.fetch._fetch_buffer import FetchBuffer, FetchFastPath
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
@@ -44,7 +44,7 @@ def varint(data: bytes) -> None:
 def header(data: bytes) -> None:
     """Scan a slice, or parse a response."""
     if data and data[0] % 2:
-        FetchAnswers().check(bytes([data[0] // 2 % 15]) + data[1:], random.Random(0))
+        FetchResponses().check(bytes([data[0] // 2]) + data[1:], random.Random(0))
     elif data:
         with contextlib.suppress(ProtocolError):
             frame_ = Buffer(data[1:])
@@ -66,11 +66,8 @@ def fast_path(data: bytes) -> None:
     """Show a response to the fetch fast path: the engine would have queued the same slices."""
     if len(data) < 2:
         return
-    version, offsets, frame_ = (
-        FAST_PATH_VERSIONS[data[0] % len(FAST_PATH_VERSIONS)],
-        [data[1] * number for number in range(4)],
-        Buffer(data[2:]),
-    )
+    version = FAST_PATH_VERSIONS[(data[0] & 63) % len(FAST_PATH_VERSIONS)]
+    offsets, frame_ = [data[1] * number for number in range(4)], Buffer(data[2:])
     queue = FetchBuffer(Notifier())
     fed = FetchFastPath(queue)
     for number, offset in enumerate(offsets):
@@ -79,7 +76,7 @@ def fast_path(data: bytes) -> None:
     fed.deliver(1, frame_)
     taken = fed.taken(1)
     if taken:
-        parts = {part.partition: part for part in parse_answer(frame_, version).partitions if part.topic == bytes(16)}
+        parts = {part.partition: part for part in parse_response(frame_, version).partitions if part.topic == bytes(16)}
         for number, (_, start, after, epoch, size) in taken.items():
             part, offset = parts[number], offsets[number]
             found = scan_headers(frame_, part.position, part.size, offset, part.high_watermark)

@@ -11,7 +11,7 @@ from fuzz.avro_schemas import corpus
 from fuzz.mutate import LIES
 from fuzz.mutate import varint as uvarint
 from fuzz.native import choice
-from fuzz.targets import FetchAnswers, FrameCore, vectors
+from fuzz.targets import FetchResponses, FrameCore, vectors
 from kafwire import protocol
 from kafwire.records import encode_batch
 
@@ -49,8 +49,8 @@ def header() -> Iterator[bytes]:
     """Record batches, and Fetch responses."""
     for records in _records():
         yield b"\x00" + records
-    for answer in FetchAnswers().corpus():
-        yield bytes([2 * answer[0] + 1]) + answer[1:]
+    for response in FetchResponses().corpus():
+        yield bytes([2 * response[0] + 1]) + response[1:]
 
 
 def snappy() -> Iterator[bytes]:

@@ -79,9 +79,9 @@ class BatchReading:
             core.membership.reads(self, begun=True)
         try:
             if claim is None and core.needs_attention:
-                await on_engine(self._engine, core.rejoin_if_told(None if limit_ms < 0 else limit_ms))
-            if denied.were_told:
-                await on_engine(self._engine, denied.try_those_told())
+                await on_engine(self._engine, core.rejoin_after_error(None if limit_ms < 0 else limit_ms))
+            if denied.are_due:
+                await on_engine(self._engine, denied.try_due())
             if self._reader is None:
                 await on_engine(self._engine, core.assignment.ask(claim))
                 self._reader = core.reader(claim, calls_handlers=False)
@@ -104,7 +104,7 @@ class BatchReading:
                     until = loop.time() + more_ms / 1000
                 self._settle()  # no batch came since: only skipped records lie before the position
         except KafkaError as error:
-            denied.tell(error)
+            denied.note(error)
             raise
         finally:
             self._busy = False

@@ -349,7 +349,7 @@ class AsyncConsumer:
             0 3
         """
         await self._take_back()
-        await self._run(self._core.rejoin_if_told())
+        await self._run(self._core.rejoin_after_error())
         feed = await self._run(self._core.open_feed())
         try:
             while feed.is_open:

@@ -234,13 +234,13 @@ class ConsumerCore:
             return ()
         return membership.handlers.ends(self.assignment.partitions)
 
-    async def rejoin_if_told(self, timeout_ms: float | None = None) -> None:
+    async def rejoin_after_error(self, timeout_ms: float | None = None) -> None:
         """Join the group again if a read has raised the error that ended the membership. On the engine.
 
         A join that takes longer than `timeout_ms` continues in the background.
         """
         if self.membership is not None:
-            joining = self._joining or asyncio.ensure_future(self.membership.rejoin_if_told())
+            joining = self._joining or asyncio.ensure_future(self.membership.rejoin_after_error())
             self._joining = joining
             await asyncio.wait({joining}, timeout=None if timeout_ms is None else timeout_ms / 1000)
             if joining.done():
@@ -305,7 +305,7 @@ class ConsumerCore:
             self.assignment.feed.close()
         self._progressed.set()
         self.fetcher.queue.end()
-        self.fetcher.arrived()
+        self.fetcher.notify()
 
     def processed(self, hand: Hand, *, in_hand: bool) -> dict[TopicPartition, int]:
         """Return the processed offset of each partition, for a transaction.

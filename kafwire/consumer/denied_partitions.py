@@ -20,22 +20,22 @@ class DeniedPartitions:
         """`start_again` retries cursors without a start offset, and returns the others."""
         self._fetcher = fetcher
         self._start_again = start_again
-        self._told: list[AuthorizationError] = []
+        self._raised: list[AuthorizationError] = []
 
     @property
-    def were_told(self) -> bool:
+    def are_due(self) -> bool:
         """True if a raised AuthorizationError waits for its retry. Any thread."""
-        return bool(self._told)
+        return bool(self._raised)
 
-    def tell(self, error: KafkaError) -> None:
+    def note(self, error: KafkaError) -> None:
         """Note an error that a read raises to the user. Any thread."""
         if isinstance(error, AuthorizationError):
-            self._told.append(error)
+            self._raised.append(error)
 
-    async def try_those_told(self) -> None:
+    async def try_due(self) -> None:
         """Retry the partitions whose errors were raised. On the engine."""
-        told, self._told = self._told, []
-        self._try(cursor for cursor in self._fetcher.cursors.values() if any(cursor.failure is each for each in told))
+        raised, self._raised = self._raised, []
+        self._try(cursor for cursor in self._fetcher.cursors.values() if any(cursor.failure is each for each in raised))
 
     async def try_all(self, only: TopicPartition | None = None) -> None:
         """Retry all denied partitions, or `only` one, for a new reader. On the engine."""

@@ -15,7 +15,7 @@ _SCAN = ReadPlan(
     FetchStrategy(sessions=False),
     Advice(
         no_such_offset="scan again from 'earliest'",
-        topic_made_anew="scan it again",
+        topic_recreated="scan it again",
         damaged="where the next batch begins is not known: scan from behind it",
     ),
     names_epochs=False,

@@ -126,7 +126,7 @@ class BatchReader:
         try:
             return self._reader.read(timeout_ms, limit)
         except KafkaError as error:
-            core.denied.tell(error)
+            core.denied.note(error)
             raise
         finally:
             if core.membership is not None:
@@ -139,13 +139,13 @@ class BatchReader:
         if not core.fetcher.cursors and not core.is_member:
             raise nothing_assigned()
         if core.needs_attention:
-            self._engine.run(core.rejoin_if_told, None if timeout_ms < 0 else timeout_ms)
+            self._engine.run(core.rejoin_after_error, None if timeout_ms < 0 else timeout_ms)
             core.attend()
         if not self._asked:
             self._engine.run(self._core.assignment.ask)
             self._asked = True
-        if self._core.denied.were_told:
-            self._engine.run(self._core.denied.try_those_told)
+        if self._core.denied.are_due:
+            self._engine.run(self._core.denied.try_due)
 
     def put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
         """Fetch again the rest of a batch whose records were delivered in part, one by one."""

@@ -297,7 +297,7 @@ class Consumer:
         self._check()
         timeout_ms = milliseconds(timeout)
         self._reading.put_back()
-        self._engine.run(self._core.rejoin_if_told)
+        self._engine.run(self._core.rejoin_after_error)
         feed = self._engine.run(self._core.open_feed)
         try:
             while feed.is_open:

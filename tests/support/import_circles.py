@@ -18,7 +18,7 @@ def imports() -> dict[str, set[str]]:
     modules = sources.keys() | COMPILED.keys()
     found: dict[str, set[str]] = {name: set() for name in modules}
     for name, path in sources.items():
-        found[name] |= {*_imported(path.read_text(), modules)}
+        found[name] |= {*imported(path.read_text(), modules)}
     for name, module in COMPILED.items():
         found[name] |= module.imports & modules
     return {name: its - {name} for name, its in found.items()}
@@ -28,7 +28,7 @@ def _name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def _imported(source: str, modules: Collection[str]) -> Iterator[str]:
+def imported(source: str, modules: Collection[str]) -> Iterator[str]:
     """Yield the modules that Python source imports: `from package import module` is an import of the module."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -37,7 +37,7 @@ cdef extern from "Python.h":
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)
-cdef class PartitionAnswer:
+cdef class ParsedPartition:
     """One partition of a Fetch response. The records stay in the frame: [position, position + size)."""
 
     cdef readonly object topic  # the id's 16 bytes from `BY_TOPIC_ID` on, the name before
@@ -65,7 +65,7 @@ cdef class PartitionAnswer:
 
 
 @cython.final
-cdef class FetchAnswer:
+cdef class ParsedResponse:
     """A parsed Fetch response."""
 
     cdef readonly Buffer frame
@@ -160,7 +160,7 @@ cdef inline void _field_end(Reader *r, Reader *field) noexcept nogil:
         r.failed = True
 
 
-cdef void _partition_tags(Reader *r, PartitionAnswer answer) noexcept:
+cdef void _partition_tags(Reader *r, ParsedPartition part) noexcept:
     cdef Reader field
     cdef int64_t last = -1
     cdef uint32_t count = read_uvarint(r)
@@ -168,12 +168,12 @@ cdef void _partition_tags(Reader *r, PartitionAnswer answer) noexcept:
         count -= 1
         last = _next_tag(r, last, &field)
         if last == TAG_DIVERGING_EPOCH:
-            answer.diverging_epoch = read_i32(&field)
-            answer.diverging_end_offset = read_i64(&field)
+            part.diverging_epoch = read_i32(&field)
+            part.diverging_end_offset = read_i64(&field)
             _field_end(r, &field)
         elif last == TAG_CURRENT_LEADER:
-            answer.leader_id = read_i32(&field)
-            answer.leader_epoch = read_i32(&field)
+            part.leader_id = read_i32(&field)
+            part.leader_epoch = read_i32(&field)
             _field_end(r, &field)
 
 
@@ -184,7 +184,7 @@ cdef object _text(Reader *r, bint nullable):
     return None if at is NULL else at[:n].decode("utf-8", "replace")
 
 
-cdef int _answer_tags(Reader *r, FetchAnswer out, int version, int64_t *taken) except -1:
+cdef int _response_tags(Reader *r, ParsedResponse out, int version, int64_t *taken) except -1:
     cdef Reader field
     cdef int64_t n, last = -1
     cdef uint32_t count = read_uvarint(r)
@@ -208,7 +208,7 @@ cdef int _answer_tags(Reader *r, FetchAnswer out, int version, int64_t *taken) e
     return 0
 
 
-def parse_answer(Buffer frame, int version):
+def parse_response(Buffer frame, int version):
     """Read a FetchResponse frame (from its correlation id on) of a valid version; raises `ProtocolError`."""
     cdef Reader reader
     cdef Reader *r = &reader
@@ -216,9 +216,9 @@ def parse_answer(Buffer frame, int version):
     cdef int64_t topics, partitions, n, size, taken = 0
     cdef int fixed = 30 if version >= LOG_START else 22
     cdef const uint8_t *at
-    cdef PartitionAnswer answer
+    cdef ParsedPartition part
     cdef list found = []
-    cdef FetchAnswer out = FetchAnswer.__new__(FetchAnswer)
+    cdef ParsedResponse out = ParsedResponse.__new__(ParsedResponse)
     if frame.buf is NULL:
         raise ProtocolError("an empty frame", api="FetchResponse", version=version, offset=0)
     reader.at = frame.buf.data
@@ -252,41 +252,41 @@ def parse_answer(Buffer frame, int version):
             at = read_bytes(r, fixed)
             if at is NULL:
                 break
-            answer = PartitionAnswer.__new__(PartitionAnswer)
-            answer.topic = topic
-            answer.partition = kw_be32(at)
-            answer.error_code = kw_be16(at + 4)
-            answer.high_watermark = kw_be64(at + 6)
-            answer.last_stable_offset = kw_be64(at + 14)
-            answer.log_start_offset = kw_be64(at + 22) if version >= LOG_START else -1
+            part = ParsedPartition.__new__(ParsedPartition)
+            part.topic = topic
+            part.partition = kw_be32(at)
+            part.error_code = kw_be16(at + 4)
+            part.high_watermark = kw_be64(at + 6)
+            part.last_stable_offset = kw_be64(at + 14)
+            part.log_start_offset = kw_be64(at + 22) if version >= LOG_START else -1
             n = _count(r, flexible, 16, True)
             if n > 0:
-                answer._aborted = []
+                part._aborted = []
                 taken += ABORTED_BYTES * n
             while n > 0 and not r.failed and taken <= MOST_BYTES:
                 n -= 1
-                answer._aborted.append((read_i64(r), read_i64(r)))
+                part._aborted.append((read_i64(r), read_i64(r)))
                 if flexible:
                     _pass_tags(r)
-            answer.preferred_read_replica = read_i32(r) if version >= FROM_FOLLOWERS else -1
+            part.preferred_read_replica = read_i32(r) if version >= FROM_FOLLOWERS else -1
             size = _length(r, flexible, True)
             if size > 0:
                 at = read_bytes(r, size)
                 if at is not NULL:
-                    answer.position = at - frame.buf.data
-                    answer.size = size
-            answer.diverging_epoch = answer.leader_id = answer.leader_epoch = -1
-            answer.diverging_end_offset = -1
+                    part.position = at - frame.buf.data
+                    part.size = size
+            part.diverging_epoch = part.leader_id = part.leader_epoch = -1
+            part.diverging_end_offset = -1
             if flexible:
                 if r.at < r.end and r.at[0] == 0 and not r.failed:
                     r.at += 1
                 else:
-                    _partition_tags(r, answer)
-            found.append(answer)
+                    _partition_tags(r, part)
+            found.append(part)
         if flexible:
             _pass_tags(r)
     if flexible and taken <= MOST_BYTES:
-        _answer_tags(r, out, version, &taken)
+        _response_tags(r, out, version, &taken)
     if taken > MOST_BYTES:
         raise ProtocolError(
             f"its partitions and aborted transactions would take more than {MOST_BYTES} bytes of memory",
@@ -313,13 +313,13 @@ def scan_headers(Buffer frame, size_t position, size_t size, int64_t start=-1, i
     cdef const uint8_t *data
     cdef Batches found
     cdef const char *reason = NULL
-    cdef int answer
+    cdef int outcome
     if frame.buf is NULL or position > frame.buf.size or size > frame.buf.size - position:
         raise ValueError("the slice lies outside its frame")
     data = frame.buf.data + position
     with nogil:
-        answer = read_batches(data, size, start, high_watermark, &found, &reason)
-    if answer < 0:
+        outcome = read_batches(data, size, start, high_watermark, &found, &reason)
+    if outcome < 0:
         raise ProtocolError((<bytes> reason).decode(), api="FetchResponse", offset=position + found.size)
     return found.next, found.size, found.first, found.leader_epoch
 

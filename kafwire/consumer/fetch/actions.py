@@ -146,13 +146,6 @@ class Finish:
     cursor: FetchCursor
 
 
-@dataclass(frozen=True, slots=True)
-class CheckStalled:
-    """Fail the read if one of these cursors, whose leader responds without records, has failed for too long."""
-
-    cursors: Iterable[FetchCursor]
-
-
 class Signal(enum.Enum):
     """Actions without data. They come with each response: members of an enumeration are found without a class test."""
 
@@ -182,6 +175,5 @@ Action = (
     | EndDemand
     | Signal
     | Finish
-    | CheckStalled
 )
 Emit = Callable[[Action], None]

@@ -17,12 +17,11 @@ from typing import Any, Protocol
 from kafwire.cluster.backoff import Backoff
 from kafwire.cluster.broker_connection import BrokerConnection, FrameTooLargeError
 from kafwire.cluster.metadata import NO_TOPIC_ID
-from kafwire.consumer.fetch._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer
+from kafwire.consumer.fetch._fetch import ParsedPartition, ParsedResponse, encode_fetch, parse_response
 from kafwire.consumer.fetch.actions import (
     ARRIVED,
     RELEASED,
     AwaitRoom,
-    CheckStalled,
     Emit,
     EndDemand,
     Finish,
@@ -33,7 +32,7 @@ from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor, FetchDisposition
 from kafwire.consumer.fetch.errors import UNAUTHORIZED
 from kafwire.consumer.fetch.fast_path import FastPath, Taken
-from kafwire.consumer.fetch.response_parts import PartActions, batch_bytes, queue_records
+from kafwire.consumer.fetch.response_parts import PartActions, batch_bytes, ends_of_empty, queue_records
 from kafwire.consumer.fetch.room import FetchRoom
 from kafwire.consumer.fetch.session import FetchSession, Plan
 from kafwire.consumer.fetch.strategies import IMMEDIATE
@@ -120,14 +119,14 @@ class BrokerFetcher:
         self._emit = emit
         self._immediate_fetches = strategy.immediate_fetches and not immediate
         self._all_or_none = strategy.all_or_none
-        self._committed_only = config.isolation_level == "read_committed"
+        self._committed_only = context.committed_only
         self._full: dict[FetchCursor, None] = {}
         self._by_wire: dict[tuple[object, int], FetchCursor] = {}
         self._lent: dict[FetchCursor, None] = {}  # cursors lent to the broker fetcher for immediate fetches
         self._owner: BrokerFetcher | None = None  # of a broker fetcher for immediate fetches: the lender of its cursors
         self._reserved = 0
         self._left = False  # the request in flight asks for cursors that have moved to another broker fetcher
-        self._fast_path = FastPath(context.queue, self._tell)
+        self._fast_path = FastPath(context.queue, self._on_arrival)
         self._sent_ms = 0.0
         self._version = 0
         self._by_id = True
@@ -355,7 +354,7 @@ class BrokerFetcher:
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_max_wait_ms
         if self._plan.fast_path:
             self._fast_path.prepare(plan, correlation_id, self._version, self.connection)
-        self.connection.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
+        self.connection.send(correlation_id, [request], self._on_response, timeout_ms=timeout_ms)
 
     def _part(self) -> None:
         """End the demand of cursors whose reader closed, as the request just built names them for the last time."""
@@ -400,14 +399,14 @@ class BrokerFetcher:
 
     # --- responses --------------------------------------------------------------------------------------------------
 
-    def _answered(self, frame: Buffer | None, error: KafkaError | None) -> None:
+    def _on_response(self, frame: Buffer | None, error: KafkaError | None) -> None:
         self._budget.reserved -= self._reserved
         self._reserved = 0
         if self._tasks.stopped or self._stopped:
             return
         absorbed = self._fast_path.absorbed(self._context.numbered.get)
         if absorbed:
-            self._tell()  # even if the rest of the response fails
+            self._on_arrival()  # even if the rest of the response fails
         if frame is None:
             if isinstance(error, FrameTooLargeError):
                 sent = {c: asked.offset for c in self.session if (asked := self.session.sent(c)) is not None}
@@ -419,30 +418,30 @@ class BrokerFetcher:
             self.pump()
             return
         try:
-            answer = parse_answer(frame, self._version)
+            response = parse_response(frame, self._version)
         except ProtocolError as problem:
             self._cannot_read(problem)
             return
-        self.connection.note_throttle(answer.throttle_time_ms)
+        self.connection.note_throttle(response.throttle_time_ms)
         self.bytes += len(frame)
         self._brokers.readable(self.connection.node)
         served = [
             cursor
-            for part in answer.partitions
+            for part in response.partitions
             if self._is_served(part, frame) and (cursor := self._by_wire.get((part.topic, part.partition))) is not None
         ]
-        if self.session.on_answer(answer.error_code, answer.session_id, served):
+        if self.session.on_response(response.error_code, response.session_id, served):
             self._backoff.succeeded()
-            self._take_in(answer, absorbed)
+            self._take_in(response, absorbed)
         else:
-            self._on_error(broker_error(answer.error_code, f"fetching from {self.connection.where}", api="Fetch"))
+            self._on_error(broker_error(response.error_code, f"fetching from {self.connection.where}", api="Fetch"))
         self._end_isolation(suspect=False)
         if self._owner is not None:
             self._give_back(arrived=bool(served))
         self._emit(RELEASED)
         self.pump()
 
-    def _tell(self) -> None:
+    def _on_arrival(self) -> None:
         self._emit(ARRIVED)
 
     def _isolate(self) -> None:
@@ -464,7 +463,7 @@ class BrokerFetcher:
             for cursor in self.cursors:
                 self.update(cursor)
 
-    def _is_served(self, part: PartitionAnswer, frame: Buffer) -> bool:
+    def _is_served(self, part: ParsedPartition, frame: Buffer) -> bool:
         """Return True if the partition got records, so that the broker serves others first now.
 
         In a session, brokers count any part of a batch; else one whole batch is needed.
@@ -499,30 +498,30 @@ class BrokerFetcher:
     def _cannot_read(self, problem: ProtocolError) -> None:
         """Close the connection after a response that cannot be parsed. Repeated, it fails the partitions."""
         self.session.on_lost()
-        told = ProtocolError(
+        unreadable = ProtocolError(
             f"{self.connection.where} sent a fetch response that cannot be parsed: {problem.message}",
             api=problem.api,
             version=problem.version,
             offset=problem.offset,
         )
-        log.warning("%s", told)
+        log.warning("%s", unreadable)
         self.connection.fail("a response could not be parsed")
         cursors = list(self.cursors)
         if self._brokers.unreadable(self.connection.node):
             for cursor in cursors:
-                self._emit(Halt(cursor, told))
-        self._lose_all(told)
+                self._emit(Halt(cursor, unreadable))
+        self._lose_all(unreadable)
         self._emit(RELEASED)
         self.pump()
 
-    def _take_in(self, answer: FetchAnswer, absorbed: dict[FetchCursor, Taken]) -> None:
+    def _take_in(self, response: ParsedResponse, absorbed: dict[FetchCursor, Taken]) -> None:
         where = self.connection.where
         actions: PartActions | None = None  # most responses need none
         done: list[FetchCursor] = []
         arrived = False
-        first = next((part for part in answer.partitions if part.size), None)
+        first = next((part for part in response.partitions if part.size), None)
         partial: FetchCursor | None = None
-        for part in answer.partitions:
+        for part in response.partitions:
             cursor = self._by_wire.get((part.topic, part.partition))
             if cursor is None or cursor not in self.cursors or cursor in self._lent or cursor.halted:
                 continue
@@ -534,9 +533,9 @@ class BrokerFetcher:
                     from_replica=cursor.replica == self.connection.node,
                     committed_only=self._committed_only,
                 )
-                cursor.batch_bytes = batch_bytes(answer.frame, part)
+                cursor.batch_bytes = batch_bytes(response.frame, part)
                 _, start, next_offset, epoch, size = absorbed[cursor]
-                cursor.epochs.note_batches(answer.frame, part.position, size, start, next_offset, epoch)
+                cursor.epochs.note_batches(response.frame, part.position, size, start, next_offset, epoch)
                 self.update(cursor)
                 continue
             if sent is None or sent.offset != cursor.position:
@@ -546,7 +545,7 @@ class BrokerFetcher:
             if verdict is FetchDisposition.TAKE:
                 if not part.size:
                     continue
-                queued = queue_records(self._queue, self._plan, where, answer.frame, part, cursor)
+                queued = queue_records(self._queue, self._plan, where, response.frame, part, cursor)
                 if queued:
                     arrived = True
                     if queued is not True:
@@ -558,7 +557,7 @@ class BrokerFetcher:
                     done.append(cursor)
             else:
                 actions = actions or PartActions(self._context, where)
-                if (action := actions.note(verdict, part, cursor, answer)) is not None:
+                if (action := actions.note(verdict, part, cursor, response)) is not None:
                     self._emit(action)
         self._queue.seal()
         if arrived:
@@ -567,7 +566,7 @@ class BrokerFetcher:
             what = f"a response of {where} for {partial.name} has no whole batch, not even the first"
             self._emit(Halt(partial, ProtocolError(what, api="FetchResponse", version=self._version)))
         elif self._plan.ends and not arrived:
-            self._on_empty(answer)
+            self._on_empty(response)
         for cursor in done:
             self._emit(Finish(cursor))
         if self._plan.rack:  # without a rack no leader names a replica
@@ -577,27 +576,18 @@ class BrokerFetcher:
         for action in actions.moves() if actions is not None else ():
             self._emit(action)
 
-    def _on_empty(self, answer: FetchAnswer) -> None:
-        """Handle a response without records: finish each partition whose log has no records up to its end.
-
-        Records of the other partitions may come late. A log that has lost them never delivers them: `check_stalled`.
-        """
-        if any(part.error_code for part in answer.partitions):
+    def _on_empty(self, response: ParsedResponse) -> None:
+        """Finish partitions, or fail the read, after a response without records."""
+        if any(part.error_code for part in response.partitions):
             return
-        asked = {
-            cursor: None
+        asked = [
+            cursor
             for cursor in self.session
             if (sent := self.session.sent(cursor)) is not None and sent.offset == cursor.position
-        }
-        for part in answer.partitions:
-            if part.preferred_read_replica >= 0:
-                continue  # the read replica has the records
-            cursor = self._by_wire.get((part.topic, part.partition))
-            if cursor in asked and cursor.may_end(part, committed_only=self._committed_only):
-                cursor.ended = True
-                del asked[cursor]
-                self._emit(Finish(cursor))
-        self._emit(CheckStalled(asked))
+        ]
+        parts = {self._by_wire.get((part.topic, part.partition)): part for part in response.partitions}
+        for action in ends_of_empty(self._context, [(cursor, parts.get(cursor)) for cursor in asked]):
+            self._emit(action)
 
     def _lose_all(self, error: KafkaError) -> None:
         if self._owner is not None:

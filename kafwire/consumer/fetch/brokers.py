@@ -166,7 +166,7 @@ class PartitionBrokers:
                 try:
                     await self._cluster.refresh({cursor.topic for cursor in lost})
                 except (KafkaConnectionError, KafkaTimeoutError, BrokerError, ProtocolError) as error:
-                    self._errors.tell_once("metadata", error, "leaders could not be looked up: ")
+                    self._errors.warn_once("metadata", error, "leaders could not be looked up: ")
                     for cursor in lost:
                         cursor.failures += 1
                         if self._context.is_failing_for_long(cursor) and self._plan.ends:
@@ -187,7 +187,7 @@ class PartitionBrokers:
             error = broker_error(
                 ErrorCode.UNKNOWN_TOPIC_ID,
                 f"topic {cursor.topic!r} was deleted and recreated while {cursor.name} was read, up to offset "
-                f"{cursor.position}: {self._plan.advice.topic_made_anew}",
+                f"{cursor.position}: {self._plan.advice.topic_recreated}",
             )
         elif (
             code
@@ -235,7 +235,7 @@ class PartitionBrokers:
             connection = self._cluster.connection(node, role)
             await connection.open()
         except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:
-            self._errors.tell_once(f"broker {node}", error)
+            self._errors.warn_once(f"broker {node}", error)
             for cursor in cursors:
                 if self._connecting.get(cursor) == node:
                     self._lose(cursor, error)

@@ -30,6 +30,11 @@ class FetchContext:
     tasks: FetchTasks
     errors: FetchErrorLog
 
+    @property
+    def committed_only(self) -> bool:
+        """True if records of open and aborted transactions are not read (`isolation_level="read_committed"`)."""
+        return self.config.isolation_level == "read_committed"
+
     def backoff_ms(self, failures: int) -> float:
         """Return the back-off after `failures` failures in a row."""
         base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms

@@ -2,8 +2,8 @@
 
 Consumers and scans differ in their plan (`read_plan.py`). `broker_fetcher.py` handles requests and responses of a
 connection, and `brokers.py` assigns cursors to connections. `offset_reset.py` and `position_validation.py` find the
-position after an offset that is out of range, and after a truncated log. None of them knows the engine or another one:
-they emit actions (`actions.py`), and the engine applies each at once.
+position after an offset that is out of range, and after a truncated log. None of them knows the engine: they emit
+actions (`actions.py`), and the engine applies each at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from kafwire.consumer.fetch.actions import (
     Action,
     AwaitPosition,
     AwaitRoom,
-    CheckStalled,
     Continue,
     EndDemand,
     Fail,
@@ -55,7 +54,7 @@ from kafwire.consumer.fetch.room import FetchRoom
 from kafwire.consumer.fetch.suspects import Suspects
 from kafwire.consumer.fetch.tasks import FetchTasks
 from kafwire.consumer.ownership import PartitionOwnership
-from kafwire.errors import KafkaError, KafkaTimeoutError
+from kafwire.errors import KafkaError
 from kafwire.records._arrow import Layout
 
 
@@ -207,7 +206,7 @@ class Fetcher:
         self.queue.pause(cursor.number, paused)
         self._update(cursor)
         if not paused:
-            self._tell()  # its buffer may have records
+            self.notify()  # its buffer may have records
 
     def stop(self) -> None:
         """Stop fetching; responses to requests in flight are dropped."""
@@ -217,7 +216,7 @@ class Fetcher:
         self.cluster.engine.transport.unlisten(self._notifier)
         self.brokers.stop()
         self.queue.keep_idle(0)
-        self._tell()
+        self.notify()
 
     async def end(self) -> None:
         """Let reads that wait in a thread fail, as the interpreter ends."""
@@ -253,7 +252,8 @@ class Fetcher:
             stop()
         return True
 
-    def _tell(self) -> None:
+    def notify(self) -> None:
+        """Notify the listeners: there may be something to read."""
         for callback in list(self._listeners.values()):
             callback()
 
@@ -270,7 +270,7 @@ class Fetcher:
             cursor = self._numbered.get(number)
             if cursor is not None:
                 self._update(cursor)
-        self._tell()  # a place that was lent when another reader asked may be ready now
+        self.notify()  # a place that was lent when another reader asked may be ready now
         self.pump()
 
     def pump(self) -> None:
@@ -279,8 +279,7 @@ class Fetcher:
         for broker_fetcher in broker_fetchers:
             broker_fetcher.pump()
 
-    def pump_soon(self, broker_fetcher: Requester) -> None:
-        """Pump `broker_fetcher` in the loop's next turn."""
+    def _pump_soon(self, broker_fetcher: Requester) -> None:
         self._to_pump[broker_fetcher] = None
         self.tasks.soon(self.pump)
 
@@ -291,7 +290,7 @@ class Fetcher:
         broker_fetcher = self.brokers.fetcher_of(cursor)
         if broker_fetcher is not None:
             broker_fetcher.update(cursor)
-            self.pump_soon(broker_fetcher)
+            self._pump_soon(broker_fetcher)
         elif cursor.is_wanted:
             self.brokers.move([cursor])
 
@@ -301,7 +300,7 @@ class Fetcher:
         """Apply an action of a part of the engine at once."""
         # These two come with each response, and are cheaper to find than the classes.
         if action is ARRIVED:
-            self._tell()
+            self.notify()
             return
         if action is RELEASED:
             self.pump()
@@ -326,14 +325,12 @@ class Fetcher:
             case Fail(failure):
                 self.fail(failure)
             case PumpSoon(broker_fetcher):
-                self.pump_soon(broker_fetcher)
+                self._pump_soon(broker_fetcher)
             case EndDemand(cursor):
                 del self._parting[cursor]
                 cursor.asked_for = False
             case Finish(cursor):
                 self._finish(cursor)
-            case CheckStalled(cursors):
-                self._check_stalled(cursors)
             case Seek(cursor, position):
                 self.seek(cursor, position)
             case Continue(cursor, position, last_epoch):
@@ -345,11 +342,7 @@ class Fetcher:
             case _:
                 assert_never(action)
 
-    # --- responses --------------------------------------------------------------------------------------------------
-
-    def arrived(self) -> None:
-        """Notify the listeners of new records."""
-        self._tell()
+    # --- ends and errors --------------------------------------------------------------------------------------------
 
     def _finish(self, cursor: FetchCursor) -> None:
         self.brokers.leave(cursor)
@@ -379,7 +372,7 @@ class Fetcher:
             return
         self.queue.fail_place(cursor.number, cursor.generation, error)
         self._update(cursor)
-        self._tell()
+        self.notify()
 
     def cut_off(self, cursor: FetchCursor, error: KafkaError) -> None:
         """Make the cursor's reader raise `error` after the slice it has begun; drop queued and in-flight records."""
@@ -402,13 +395,6 @@ class Fetcher:
             self.offset_reset.look_up(cursor, sought)
         elif topic in self.cluster.metadata.errors and isinstance(error, KafkaError):
             self.brokers.lose([cursor], error)
-
-    def _check_stalled(self, cursors: Iterable[FetchCursor]) -> None:
-        committed_only = self.config.isolation_level == "read_committed"
-        for cursor in cursors:
-            if self.context.is_failing_for_long(cursor):
-                why = cursor.why_stalled(self.context.patience_s, committed_only=committed_only)
-                self.fail(KafkaTimeoutError(why))
 
     def numbered(self, number: int) -> FetchCursor | None:
         """Return the cursor of a place in the queue."""

@@ -25,15 +25,15 @@ class FetchErrorLog(FetchErrors):
         """Count an error that is retried, and log it once."""
         for cursor in cursors:
             cursor.warned = True
-        self.tell_once(where, error)
+        self.warn_once(where, error)
 
-    def tell_once(self, where: str, error: KafkaError, before: str = "") -> None:
+    def warn_once(self, where: str, error: KafkaError, before: str = "") -> None:
         """Count an error that is retried, and log it once, after the text `before`."""
         what = error.name if isinstance(error, BrokerError) else type(error).__name__
         if self.note(where, what, self._engine.now_ms()):
             log.warning("%s%s; this is tried again", before, error)
 
-    def tell_of(self, failing: Mapping[FetchCursor, KafkaError], before: str) -> None:
+    def warn_of(self, failing: Mapping[FetchCursor, KafkaError], before: str) -> None:
         """Count errors that are retried, and log one line for the new ones; `before` is a template for the names."""
         now_ms = self._engine.now_ms()
         new = [

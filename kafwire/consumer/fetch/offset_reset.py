@@ -52,7 +52,7 @@ class OffsetReset:
         self._queue = context.queue
         self._cursors = context.cursors
         self._cluster = context.cluster
-        self._config = context.config
+        self._isolation_level = int(context.committed_only)
         self._plan = context.plan
         self._tasks = context.tasks
         self._errors = context.errors
@@ -173,7 +173,7 @@ class OffsetReset:
     def _warn(self, failed: Mapping[FetchCursor, KafkaError]) -> None:
         """Log one warning that names the partitions, each once for each cause."""
         failing = {cursor: error for cursor, error in failed.items() if cursor in self._awaited}
-        self._errors.tell_of(failing, "the position of {} could not be found: ")
+        self._errors.warn_of(failing, "the position of {} could not be found: ")
 
     def _placed_at(self, lookup: _Lookup, offset: int) -> None:
         cursor = lookup.cursor
@@ -251,10 +251,6 @@ class OffsetReset:
         for where, offset in found.items():
             take(where, offset)
         return failed
-
-    @property
-    def _isolation_level(self) -> int:
-        return int(self._config.isolation_level == "read_committed")
 
 
 class _Lookup:

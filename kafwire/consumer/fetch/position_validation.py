@@ -79,15 +79,15 @@ class PositionValidation:
     async def _ask_leader(self, cursor: FetchCursor) -> None:
         position, generation, epoch = cursor.position, cursor.generation, cursor.last_epoch
         try:
-            told = Divergence(*await end_of_epoch(self._cluster, cursor.topic, cursor.partition, epoch))
+            divergence = Divergence(*await end_of_epoch(self._cluster, cursor.topic, cursor.partition, epoch))
         except KafkaError as error:
-            self._errors.tell_once(cursor.name, error, f"the truncation of {cursor.name} could not be checked: ")
-            told = Divergence(-1, -1)
+            self._errors.warn_once(cursor.name, error, f"the truncation of {cursor.name} could not be checked: ")
+            divergence = Divergence(-1, -1)
         if (cursor.position, cursor.generation) != (position, generation) or not cursor.doubted:
             return  # a seek came meanwhile
-        if parts_from(told, position, epoch):
+        if parts_from(divergence, position, epoch):
             cursor.doubted = False
-            self.truncated(cursor, told, "the leader")
+            self.truncated(cursor, divergence, "the leader")
         else:
             await self._wait_for_replica(cursor)
 
@@ -110,7 +110,7 @@ class PositionValidation:
             return  # a seek came meanwhile
         cursor.doubted = False
         if isinstance(problem, KafkaConnectionError | KafkaTimeoutError):
-            self._errors.tell_once(cursor.name, problem, f"{why}; its log could not be checked for this offset: ")
+            self._errors.warn_once(cursor.name, problem, f"{why}; its log could not be checked for this offset: ")
         elif problem is not None:  # a retry would fail in the same way
             self._emit(Halt(cursor, problem))
             return

@@ -17,13 +17,13 @@ class Advice(NamedTuple):
     """The advice to the user in errors that no retry fixes."""
 
     no_such_offset: str
-    topic_made_anew: str
+    topic_recreated: str
     damaged: str
 
 
 CONSUMER_ADVICE = Advice(
     no_such_offset="seek to another, or choose an auto_offset_reset",
-    topic_made_anew="its offsets are those of other records now; assign it again to read them",
+    topic_recreated="its offsets are those of other records now; assign it again to read them",
     damaged="where the next batch begins is not known: seek past it",
 )
 

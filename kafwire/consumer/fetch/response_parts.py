@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kafwire.cluster.leader_errors import LEADER_ERRORS
-from kafwire.consumer.fetch._fetch import FetchAnswer, PartitionAnswer, scan_headers
+from kafwire.consumer.fetch._fetch import ParsedPartition, ParsedResponse, scan_headers
 from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
-from kafwire.consumer.fetch.actions import Action, Halt, LeaveReplica, Lose, Move, ResetPosition, Truncate
+from kafwire.consumer.fetch.actions import Action, Fail, Finish, Halt, LeaveReplica, Lose, Move, ResetPosition, Truncate
 from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor, FetchDisposition
 from kafwire.consumer.fetch.read_plan import ReadPlan
 from kafwire.consumer.fetch.truncation import Divergence
-from kafwire.errors import BrokerError, CorruptBatchError, ProtocolError, broker_error
+from kafwire.errors import BrokerError, CorruptBatchError, KafkaTimeoutError, ProtocolError, broker_error
 from kafwire.memory._buffer import Buffer
 from kafwire.records.batches import LENGTH_AT, OVERHEAD
 
 
 def queue_records(
-    queue: FetchBuffer, plan: ReadPlan, where: str, frame: Buffer, part: PartitionAnswer, cursor: FetchCursor
+    queue: FetchBuffer, plan: ReadPlan, where: str, frame: Buffer, part: ParsedPartition, cursor: FetchCursor
 ) -> bool | Halt:
     """Queue the complete batches of a cursor that the broker `where` sent; return False if there is none.
 
@@ -58,19 +58,39 @@ def queue_records(
     if problem is None:
         return size > 0
     # Halt: a new request from this offset may return the batch behind the bad one, a gap without an error.
-    told = CorruptBatchError(
+    corrupt = CorruptBatchError(
         f"{cursor.name}, after offset {cursor.position}, from {where}: {problem.message}; {plan.advice.damaged}",
         topic=cursor.topic,
         partition=cursor.partition,
         base_offset=-1,
     )
-    return Halt(cursor, told)
+    return Halt(cursor, corrupt)
 
 
-def batch_bytes(frame: Buffer, part: PartitionAnswer) -> int:
+def batch_bytes(frame: Buffer, part: ParsedPartition) -> int:
     """Return the size of the partition's first batch, an estimate of the others."""
     length = memoryview(frame)[part.position + LENGTH_AT : part.position + OVERHEAD]
     return OVERHEAD + int.from_bytes(length, "big")
+
+
+def ends_of_empty(
+    context: FetchContext, asked: Iterable[tuple[FetchCursor, ParsedPartition | None]]
+) -> Iterator[Action]:
+    """Return the actions after a response without records, for the cursors that its request `asked` for.
+
+    A response of a session names only some partitions: None stands for the others. `Finish` those partitions whose log
+    has no records up to their end. Records of the others may come late. A log that has lost them never delivers them,
+    so `Fail` the read when a partition has failed for too long.
+    """
+    committed_only = context.committed_only
+    for cursor, part in asked:
+        # A preferred read replica has the records.
+        if part is not None and part.preferred_read_replica < 0 and cursor.may_end(part, committed_only=committed_only):
+            cursor.ended = True
+            yield Finish(cursor)
+        elif context.is_failing_for_long(cursor):
+            why = cursor.why_stalled(context.patience_s, committed_only=committed_only)
+            yield Fail(KafkaTimeoutError(why))
 
 
 class PartActions:
@@ -89,7 +109,7 @@ class PartActions:
         self._lost: dict[int, tuple[BrokerError, list[FetchCursor]]] = {}  # by error code
 
     def note(
-        self, verdict: FetchDisposition, part: PartitionAnswer, cursor: FetchCursor, answer: FetchAnswer
+        self, verdict: FetchDisposition, part: ParsedPartition, cursor: FetchCursor, response: ParsedResponse
     ) -> Action | None:
         """Return the action of the `verdict` on a cursor; None if `moves` has it."""
         cluster, where = self._context.cluster, self._where
@@ -103,7 +123,7 @@ class PartActions:
             self._returning.append(cursor)
             return None
         if verdict is FetchDisposition.FIND_LEADER:
-            self._find_leader(part, cursor, answer)
+            self._find_leader(part, cursor, response)
             return None
         if verdict is FetchDisposition.DOUBT:
             return LeaveReplica(cursor, doubt=True)
@@ -114,11 +134,11 @@ class PartActions:
         what = f"fetching {cursor.name} at offset {cursor.position} from {where}"
         return Halt(cursor, broker_error(part.error_code, what, api="Fetch", topic=cursor.topic))
 
-    def _find_leader(self, part: PartitionAnswer, cursor: FetchCursor, answer: FetchAnswer) -> None:
+    def _find_leader(self, part: ParsedPartition, cursor: FetchCursor, response: ParsedResponse) -> None:
         """Apply the response's hint of the new leader (KIP-951), or note the cursor as lost."""
         code, metadata = part.error_code, self._context.cluster.metadata
         if part.leader_id >= 0 and metadata.update_leader(
-            cursor.topic, cursor.partition, part.leader_id, part.leader_epoch, answer.endpoints
+            cursor.topic, cursor.partition, part.leader_id, part.leader_epoch, response.endpoints
         ):
             self._moving.append(cursor)
             return

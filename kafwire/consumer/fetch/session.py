@@ -152,7 +152,7 @@ class FetchSession(Generic[K]):
     def plan(self) -> Plan[K]:
         """Build the next request, which is then in flight; O(changes) in a session. ValueError if one is in flight."""
         if self._flight is not None:
-            raise ValueError("a fetch request of this session is in flight: call on_answer or on_lost first")
+            raise ValueError("a fetch request of this session is in flight: call on_response or on_lost first")
         epoch = self.epoch
         if epoch <= OPEN:
             plan = Plan(self._id, epoch, list(self._wanted.items()), [])
@@ -181,7 +181,7 @@ class FetchSession(Generic[K]):
             forget = [key for key in forget if self._name(key) not in added]
         return Plan(self._id, epoch, add, forget)
 
-    def on_answer(self, error_code: int, session_id: int, served: Iterable[K]) -> bool:
+    def on_response(self, error_code: int, session_id: int, served: Iterable[K]) -> bool:
         """Process the head of a response; the keys with records (`served`) move to the back.
 
         True: the response is valid. False: a session error; ignore the response, and `plan` the next request (a full

@@ -47,12 +47,12 @@ class Truncation:
         )
 
 
-def parts_from(told: Divergence, position: int, epoch: int) -> bool:
+def parts_from(divergence: Divergence, position: int, epoch: int) -> bool:
     """Return True if the leader's log differs from the records fetched up to `position`, the last one of `epoch`.
 
     The divergence has the leader's largest epoch up to `epoch` (-1: none), and the end of that epoch.
     """
-    return told.epoch >= 0 and (told.epoch < epoch or told.end_offset < position)
+    return divergence.epoch >= 0 and (divergence.epoch < epoch or divergence.end_offset < position)
 
 
 def is_behind(cursor: FetchCursor, leader_epoch: int) -> bool:

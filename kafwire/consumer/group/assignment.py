@@ -222,7 +222,7 @@ class Assignment:
                 if not may_pass(error):
                     self._fail_to_start(cursors, error)
                     return
-                self._fetcher.errors.tell_once("positions", error, "start positions could not be found: ")
+                self._fetcher.errors.warn_once("positions", error, "start positions could not be found: ")
             else:
                 cursors = list(late)
                 if late and self._cluster.engine.now_ms() - began_ms >= PATIENCE_MS:
@@ -232,7 +232,7 @@ class Assignment:
                 await asyncio.sleep(self._fetcher.context.backoff_ms(failures) / 1000)
 
     def _warn_late(self, late: Mapping[FetchCursor, KafkaError]) -> None:
-        self._fetcher.errors.tell_of(late, "the committed offset of {} could not be fetched: ")
+        self._fetcher.errors.warn_of(late, "the committed offset of {} could not be fetched: ")
 
     def ending(self, partitions: Iterable[TopicPartition]) -> list[FetchCursor]:
         """Deliver no more records of these partitions. A partition's own stream ends after the slice it has begun."""

@@ -83,7 +83,7 @@ class GroupMembership:
         self._is_closed = False
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
-        self._is_told = False
+        self._is_raised = False
         self.transactions = TransactionIdentity(self.current_member, self._is_owned, self._topic_id_of)
         self._owned: dict[TopicPartition, PartitionOwnership] = {}  # ownership of each assigned partition
         self._awaited = AwaitedPartitions(self._cluster, self.group_id, self._read)
@@ -438,7 +438,7 @@ class GroupMembership:
         self.handlers.lost(lost)
         self._wake()
 
-    def made_anew(self, topics: Iterable[str]) -> list[Partition]:
+    def lose_recreated(self, topics: Iterable[str]) -> list[Partition]:
         """See `AssignedPartitions`."""
         if self._driver is None or not self.is_active:
             return []
@@ -456,7 +456,7 @@ class GroupMembership:
 
     def fail(self, error: KafkaError) -> None:
         """End the membership: the next read raises this error."""
-        self._error, self._is_told = error, False
+        self._error, self._is_raised = error, False
         self.first_assigned.set()  # as no assignment will come
         self._stop_following()
         self._wake()
@@ -465,7 +465,7 @@ class GroupMembership:
 
     def _wake(self) -> None:
         self._fetcher.queue.wake()
-        self._fetcher.arrived()
+        self._fetcher.notify()
         if self._assignment.feed is not None:
             self._assignment.feed.look()
 
@@ -478,24 +478,24 @@ class GroupMembership:
         """Raise the error that ended the membership, if any. Any thread."""
         error = self._error
         if error is not None:
-            self._is_told = True
+            self._is_raised = True
             raise error
 
-    async def rejoin_if_told(self) -> None:
+    async def rejoin_after_error(self) -> None:
         """Join again if a read has raised an error that a retry may fix. Reuse the member id unless the member left."""
         async with self._changing:
             error = self._error
-            if error is not None and self._is_told and isinstance(error, _MENDABLE):
+            if error is not None and self._is_raised and isinstance(error, _MENDABLE):
                 await self._need_driver()
                 self._join()
 
     # --- max_poll_interval_ms (see `PollInterval`)
 
-    def reads(self, who: object, *, begun: bool) -> None:
-        """Note the begin or the end of a user's read by one reader. Any thread."""
+    def reads(self, reader: object, *, begun: bool) -> None:
+        """Note the begin or the end of a user's read by `reader`. Any thread."""
         if begun:
             self.transactions.read_on()
-        self.poll_interval.reads(who, begun=begun)
+        self.poll_interval.reads(reader, begun=begun)
 
     async def drop_out(self, why: str, is_due: Callable[[], bool]) -> bool:
         """Leave the group and lose the partitions if joined and `is_due`; return True after leaving."""

@@ -58,7 +58,7 @@ class AssignedPartitions(Protocol):
     def lose(self, partitions: Sequence[Partition]) -> None:
         """Drop these partitions, which other members own."""
 
-    def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:
+    def lose_recreated(self, topics: Iterable[str]) -> Sequence[Partition]:
         """Lose the partitions of those `topics` that were recreated; return the partitions to take again."""
 
     def fail(self, error: KafkaError) -> None:
@@ -297,9 +297,9 @@ class MembershipDriver:
     def _on_metadata(self, changed: set[str]) -> None:
         metadata = self._cluster.metadata
         gone = [name for name in changed if metadata.errors.get(name) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-        anew = self._assigned.made_anew(changed)
-        if anew:
-            self._carry_out(Assign(tuple(anew)))
+        taken_again = self._assigned.lose_recreated(changed)
+        if taken_again:
+            self._carry_out(Assign(tuple(taken_again)))
         found: dict[str, Sequence[frozenset[str]]] = dict.fromkeys(gone, ())
         found.update(self.known(changed))
         self._do(self.membership.changed(found, self._engine.now_ms()))

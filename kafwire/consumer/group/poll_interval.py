@@ -57,12 +57,12 @@ class PollInterval:
         self._oldest_call: OldestCall | None = None
         self._stays_out = False  # until a stream's call returns
 
-    def reads(self, who: object, *, begun: bool) -> None:
-        """Note the begin or the end of a user's read by one reader. Any thread."""
+    def reads(self, reader: object, *, begun: bool) -> None:
+        """Note the begin or the end of a user's read by `reader`. Any thread."""
         if begun:
-            self._reading.add(id(who))
+            self._reading.add(id(reader))
         else:
-            self._reading.discard(id(who))
+            self._reading.discard(id(reader))
         self._took_ms = self._engine.now_ms()
 
     def watch_calls(self, oldest: OldestCall) -> None:

@@ -215,7 +215,7 @@ class OffsetCommits:
         try:
             await self.commit(None, only=only, timeout_ms=timeout_ms)
         except KafkaError as error:
-            self._fetcher.errors.tell_once("commits", error, "processed offsets could not be committed: ")
+            self._fetcher.errors.warn_once("commits", error, "processed offsets could not be committed: ")
         else:
             self._fetcher.errors.end("commits")
 

@@ -98,7 +98,7 @@ class Positions:
 
     async def offsets_for_times(self, times: Mapping[TopicPartition, Place]) -> dict[TopicPartition, int | None]:
         """Return each partition's first offset at or after a time, or None."""
-        level = int(self._fetcher.config.isolation_level == "read_committed")
+        level = int(self._fetcher.context.committed_only)
         found = await list_offsets(
             self._fetcher.cluster,
             {(where.topic, where.partition): time for where, time in times.items()},
@@ -109,7 +109,7 @@ class Positions:
     async def ends(self, partitions: Iterable[TopicPartition] | None, place: Place) -> dict[TopicPartition, int]:
         """Return first or end offsets as the leaders have them now; with read_committed, last stable offsets."""
         wanted = list(self._fetcher.cursors) if partitions is None else partitions_of(partitions)
-        level = int(self._fetcher.config.isolation_level == "read_committed")
+        level = int(self._fetcher.context.committed_only)
         found = await list_offsets(self._fetcher.cluster, dict.fromkeys(wanted, place), isolation_level=level)
         return {TopicPartition(*where): offset for where, offset in found.items()}
 
@@ -140,7 +140,7 @@ class Positions:
 
     def lag_of(self, cursor: FetchCursor) -> int | None:
         """Return the lag of a cursor, without rows in hand."""
-        queue, committed_only = self._fetcher.queue, self._fetcher.config.isolation_level == "read_committed"
+        queue, committed_only = self._fetcher.queue, self._fetcher.context.committed_only
         position = queue.position(cursor.number)
         # The I/O thread may have queued, and a reader delivered, records of a response that the engine has not read.
         return cursor.lag(position, committed_only=committed_only, fed_end=queue.log_end(cursor.number, committed_only))

@@ -107,7 +107,7 @@ class ShareCore:
         self._owned -= set(partitions)
         self._assign()
 
-    def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:  # noqa: ARG002
+    def lose_recreated(self, topics: Iterable[str]) -> Sequence[Partition]:  # noqa: ARG002
         """Do nothing: topics are assigned by id, so the coordinator assigns recreated ones."""
         return ()
 

@@ -19,14 +19,14 @@ def told(consuming: Consuming) -> AuthorizationError:
     consuming.idle(1)
     with pytest.raises(AuthorizationError) as caught:
         consuming.drain()
-    consuming.core.denied.tell(caught.value)
+    consuming.core.denied.note(caught.value)
     return caught.value
 
 
 def try_again(consuming: Consuming) -> None:
-    assert consuming.core.denied.were_told
-    consuming.world.run(consuming.core.denied.try_those_told())
-    assert not consuming.core.denied.were_told
+    assert consuming.core.denied.are_due
+    consuming.world.run(consuming.core.denied.try_due())
+    assert not consuming.core.denied.are_due
 
 
 def asking_for(consuming: Consuming, topic: str) -> int:
@@ -72,7 +72,7 @@ def test_how_far_it_was_processed_stays() -> None:
             consuming.idle(1)
             with pytest.raises(AuthorizationError) as caught:
                 consuming.reader.read(0)
-            consuming.core.denied.tell(caught.value)
+            consuming.core.denied.note(caught.value)
             try_again(consuming)
             assert consuming.queue.processed(number) == 5
 
@@ -125,8 +125,8 @@ def test_another_failure_is_not_tried_again() -> None:
             consuming.idle()
             with pytest.raises(KafkaError) as caught:
                 consuming.drain()
-            consuming.core.denied.tell(caught.value)
-            assert not consuming.core.denied.were_told
+            consuming.core.denied.note(caught.value)
+            assert not consuming.core.denied.are_due
             before = len(consuming.fetches())
             world.run(consuming.core.denied.try_all())
             consuming.idle(5)

@@ -12,11 +12,15 @@ from pathlib import Path
 import pytest
 
 from fuzz import __main__ as fuzzing
+from fuzz import targets
 from fuzz.native import build, choice, seeds
 from fuzz.native import run as native
 from fuzz.native.replay import REPLAY
 from fuzz.targets import TARGETS, Broken
 from kafwire import protocol
+from kafwire.consumer.fetch._fetch import ParsedResponse, parse_response
+from kafwire.errors import ProtocolError
+from kafwire.memory._buffer import Buffer
 from scripts.tree import closure, imports_of
 from tests.support.seeds import examples, of_test
 
@@ -78,6 +82,22 @@ def test_what_escapes_is_found_and_kept(
     assert "the first byte is not zero" in printed
 
 
+def test_seeds_of_fetch_responses_parse_in_their_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions: list[int] = []
+
+    def parse(frame: Buffer, version: int) -> ParsedResponse:
+        versions.append(version)
+        try:
+            return parse_response(frame, version)
+        except ProtocolError as error:
+            raise AssertionError(f"the seed of version {version}: {error}") from None
+
+    monkeypatch.setattr(targets, "parse_response", parse)
+    for seed in TARGETS["fetch-answers"].corpus():
+        TARGETS["fetch-answers"].check(seed, random.Random(SEED))
+    assert versions == list(targets.FETCH_VERSIONS)
+
+
 def test_not_a_number_comes_back_as_itself() -> None:
     """NaN is not equal to itself; the message is right nevertheless."""
     quotas = protocol.DescribeClientQuotasResponse
@@ -115,7 +135,7 @@ def test_native_builds_read_cython_as_setup_does() -> None:
 
 
 def test_each_module_a_native_target_runs_is_linked() -> None:
-    modules = closure(["kafwire._codec", *imports_of("from kafwire.consumer.fetch._fetch import parse_answer")])
+    modules = closure(["kafwire._codec", *imports_of("from kafwire.consumer.fetch._fetch import parse_response")])
     names = [module.name.removeprefix("kafwire.") for module in modules]
     records = [f"records.{name}" for name in ("_columns", "_compress", "_decode", "_libraries", "_message_set")]
     assert names == ["_codec", "consumer.fetch._fetch", "memory._buffer", "protocol._layout", *records]

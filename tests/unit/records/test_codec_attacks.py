@@ -16,7 +16,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.compression import compress, decompress
-from kafwire.consumer.fetch._fetch import parse_answer
+from kafwire.consumer.fetch._fetch import parse_response
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer, pool_bytes, trim_pool
 from kafwire.records import decode_batches, encode_batch
@@ -65,7 +65,7 @@ def test_null_arrays_are_refused_where_there_must_be_one(version: int) -> None:
     name = b"\0" * 16 if version >= 13 else (b"\2t" if flexible else b"\0\1t")
     for topics in (null, one + name + null + (b"\0" if flexible else b"")):
         with pytest.raises(ProtocolError, match="truncated or contradictory"):
-            parse_answer(Buffer(answer(version, topics)), version)
+            parse_response(Buffer(answer(version, topics)), version)
         with pytest.raises(ProtocolError):
             FETCH.decode(answer(version, topics)[4 + flexible :], version)
 
@@ -82,7 +82,7 @@ def test_a_record_cannot_have_minus_one_headers() -> None:
 )
 def test_a_compact_length_that_overflows_is_refused(length: bytes) -> None:
     with pytest.raises(ProtocolError, match="truncated or contradictory"):
-        parse_answer(Buffer(answer(12, b"\2" + length + b"topic")), 12)
+        parse_response(Buffer(answer(12, b"\2" + length + b"topic")), 12)
     with pytest.raises(ProtocolError):
         protocol.MetadataResponse.decode(bytes(4) + b"\2" + bytes(4) + length + b"host", 9)
 

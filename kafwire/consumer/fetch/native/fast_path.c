@@ -26,7 +26,7 @@ struct kw_fast_path {
     kw_queue *queue;
     expected *table; /* open addressing; `room` is a power of two */
     size_t room, used;
-    uint64_t armed, taken_token, answers;
+    uint64_t armed, taken_token, responses;
     int32_t session;
     kw_taken *taken;
     int32_t taken_count;
@@ -241,7 +241,7 @@ typedef struct found {
 static int32_t find(kw_fast_path *fast_path, kw_buf *frame, found **list) {
     reader reading = {frame->data, frame->data + frame->size, 0}, *r = &reading;
     int32_t count = 0, room = 0;
-    uint64_t entries = 0, answer = ++fast_path->answers;
+    uint64_t entries = 0, response = ++fast_path->responses;
     i32(r); /* the correlation id */
     no_tags(r);
     i32(r); /* the throttle time */
@@ -271,8 +271,8 @@ static int32_t find(kw_fast_path *fast_path, kw_buf *frame, found **list) {
                 if (data) return -1; /* records that were not requested */
                 continue;
             }
-            if (entry->seen == answer) return -1; /* the partition stands twice in the response */
-            entry->seen = answer;
+            if (entry->seen == response) return -1; /* the partition stands twice in the response */
+            entry->seen = response;
             if (error || aborted > 1 || preferred >= 0 || !data) continue;
             if (count == room) {
                 room = room ? 2 * room : 16;

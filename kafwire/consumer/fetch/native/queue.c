@@ -271,7 +271,7 @@ static void lend(kw_queue *queue, kw_place *place, kw_records *out) {
 }
 
 int kw_queue_pop(kw_queue *queue, kw_place *place, kw_records *out, int wait_ms) {
-    int answer;
+    int outcome;
     pthread_mutex_lock(&queue->lock);
     if (wait_ms > 0) wait_until(queue, place, wait_ms);
     kw_place *found = ready(queue, place);
@@ -280,17 +280,17 @@ int kw_queue_pop(kw_queue *queue, kw_place *place, kw_records *out, int wait_ms)
         memset(out, 0, sizeof *out);
         out->place = found;
         offer(queue, found);
-        answer = KW_QUEUE_PLACE_FAILED;
+        outcome = KW_QUEUE_PLACE_FAILED;
     } else if (found) {
         lend(queue, found, out);
-        answer = KW_QUEUE_RECORDS;
+        outcome = KW_QUEUE_RECORDS;
     } else if (queue->failed && !queue->closed) {
-        answer = KW_QUEUE_FAILED;
+        outcome = KW_QUEUE_FAILED;
     } else {
-        answer = queue->ended || queue->closed ? KW_QUEUE_ENDED : KW_QUEUE_IDLE;
+        outcome = queue->ended || queue->closed ? KW_QUEUE_ENDED : KW_QUEUE_IDLE;
     }
     pthread_mutex_unlock(&queue->lock);
-    return answer;
+    return outcome;
 }
 
 static int look_at(const kw_records *slice, kw_records *out) {
@@ -662,10 +662,10 @@ int kw_queue_ready(kw_queue *queue, kw_place *place, size_t *size) {
     pthread_mutex_lock(&queue->lock);
     kw_place *found = ready(queue, place);
     *size = found && found->first ? found->first->size : 0;
-    int answer = found || queue->ended || queue->failed || queue->closed;
-    if (!answer) queue->missed = 1;
+    int is_ready = found || queue->ended || queue->failed || queue->closed;
+    if (!is_ready) queue->missed = 1;
     pthread_mutex_unlock(&queue->lock);
-    return answer;
+    return is_ready;
 }
 
 static void set_flag(kw_queue *queue, int *flag) {

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafwire.consumer.fetch._fetch import parse_answer, scan_headers
+from kafwire.consumer.fetch._fetch import parse_response, scan_headers
 from kafwire.consumer.fetch._fetch_buffer import FetchFastPath
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
@@ -39,7 +39,7 @@ def fed() -> Iterator[Fed]:
 def judged(data: bytes, version: int, wants: Wants, session: int) -> tuple[Taken, dict[int, tuple[int, int]]]:
     """The slices that `BrokerFetcher` would queue where no decision is needed, and their places in the frame."""
     try:
-        answer = parse_answer(Buffer(data), version)
+        answer = parse_response(Buffer(data), version)
     except ProtocolError:
         return {}, {}
     taken: Taken = {}
@@ -272,7 +272,7 @@ def test_null_arrays_are_no_response(fed: Fed) -> None:
     assert whole[15:16] == b"\2"
     more = whole[:15] + b"\3" + whole[16:-1] + IDS[1].bytes + b"\0\0" + b"\0"
     with pytest.raises(ProtocolError):
-        parse_answer(Buffer(more), 17)
+        parse_response(Buffer(more), 17)
     assert fed.answer(more, 17) == {}
 
 

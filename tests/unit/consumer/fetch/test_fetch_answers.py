@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kafwire.consumer.fetch._fetch import FetchAnswer, parse_answer, scan_headers
+from kafwire.consumer.fetch._fetch import ParsedResponse, parse_response, scan_headers
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol import FetchRequest, FetchResponse
@@ -24,7 +24,7 @@ VERSIONS = range(FetchRequest.min_version, FetchRequest.max_version + 1)
 ANSWERS = messages(FetchResponse, records=st.none() | st.binary(max_size=200), unstable=True)
 
 
-def seen(answer: FetchAnswer, data: bytes) -> list[tuple[Any, ...]]:
+def seen(answer: ParsedResponse, data: bytes) -> list[tuple[Any, ...]]:
     return [
         (
             part.topic,
@@ -67,7 +67,7 @@ def declared(message: FetchResponse, version: int) -> list[tuple[Any, ...]]:
 def test_the_reader_reads_the_bytes_of_the_declared_message(case: Versioned[FetchResponse]) -> None:
     message, version = case
     data = frame_of(message, version)
-    answer = parse_answer(Buffer(data), version)
+    answer = parse_response(Buffer(data), version)
     assert seen(answer, data) == declared(message, version)
     assert answer.throttle_time_ms == message.throttle_time_ms
     assert answer.error_code == (message.error_code if version >= 7 else 0)
@@ -87,7 +87,7 @@ def endpoints(message: FetchResponse, version: int) -> list[tuple[int, str, int,
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_shortest_topic_there_can_be_is_read(version: int) -> None:
     message = FetchResponse(responses=[FetchResponse.FetchableTopicResponse(topic="")])
-    assert parse_answer(Buffer(frame_of(message, version)), version).partitions == []
+    assert parse_response(Buffer(frame_of(message, version)), version).partitions == []
 
 
 @settings(max_examples=seeds.examples(20))
@@ -97,7 +97,7 @@ def test_a_truncated_response_is_an_error_wherever_it_ends(case: Versioned[Fetch
     data = frame_of(message, version)
     for end in range(len(data)):
         with pytest.raises(ProtocolError) as caught:
-            parse_answer(Buffer(data[:end]), version)
+            parse_response(Buffer(data[:end]), version)
         assert caught.value.api == "FetchResponse"
         assert caught.value.version == version
         assert caught.value.offset is not None
@@ -108,7 +108,7 @@ def test_a_truncated_response_is_an_error_wherever_it_ends(case: Versioned[Fetch
 def test_bytes_left_over_are_an_error(case: Versioned[FetchResponse], more: bytes) -> None:
     message, version = case
     with pytest.raises(ProtocolError, match=f"{len(more)} bytes are left over"):
-        parse_answer(Buffer(frame_of(message, version) + more), version)
+        parse_response(Buffer(frame_of(message, version) + more), version)
 
 
 @settings(max_examples=seeds.examples(100))
@@ -122,7 +122,7 @@ def test_damaged_bytes_are_read_otherwise_or_a_protocol_error(
         where = data.draw(st.integers(0, len(damaged) - 1))
         damaged[where] ^= data.draw(st.integers(1, 255))
     with contextlib.suppress(ProtocolError):
-        answer = parse_answer(Buffer(damaged), version)
+        answer = parse_response(Buffer(damaged), version)
         for part in answer.partitions:
             assert part.position + part.size <= len(damaged)
 
@@ -141,7 +141,7 @@ def test_damaged_bytes_that_the_declared_message_reads_are_read_alike(
         other = FetchResponse.decode(bytes(damaged[head:]), version)
     except ProtocolError:
         return
-    answer = parse_answer(Buffer(damaged), version)
+    answer = parse_response(Buffer(damaged), version)
     assert seen(answer, bytes(damaged)) == declared(other, version)
     assert answer.endpoints == endpoints(other, version)
 
@@ -149,7 +149,7 @@ def test_damaged_bytes_that_the_declared_message_reads_are_read_alike(
 @given(st.binary(max_size=300), st.sampled_from(VERSIONS))
 def test_any_bytes_are_read_or_a_protocol_error(data: bytes, version: int) -> None:
     with contextlib.suppress(ProtocolError):
-        parse_answer(Buffer(data), version)
+        parse_response(Buffer(data), version)
 
 
 @pytest.mark.parametrize("version", [4, 12, 18])
@@ -159,7 +159,7 @@ def test_a_count_that_cannot_be_is_not_believed(version: int) -> None:
     head += b"\0" * 6 if version >= 7 else b""
     huge = b"\xff\xff\xff\xff\x0f" if version >= 12 else b"\x7f\xff\xff\xff"
     with pytest.raises(ProtocolError, match="truncated or contradictory"):
-        parse_answer(Buffer(head + huge + b"\0" * 40), version)
+        parse_response(Buffer(head + huge + b"\0" * 40), version)
 
 
 # ---- tags
@@ -178,14 +178,14 @@ def test_tags_are_read_and_unknown_ones_passed_over() -> None:
     unknown = (9, b"anything")
     partition = tagged((0, EPOCH), (1, LEADER), (2, b"snapshots are not for us"), unknown)
     top = tagged((0, b"\3" + NODE + NODE[:-3] + b"\0\0"), unknown)
-    answer = parse_answer(tagged_frame(partition, top, before=tagged(unknown), topic=tagged(unknown)), 17)
+    answer = parse_response(tagged_frame(partition, top, before=tagged(unknown), topic=tagged(unknown)), 17)
     (part,) = answer.partitions
     assert (part.diverging_epoch, part.diverging_end_offset, part.leader_id, part.leader_epoch) == (7, 1234, 3, 9)
     assert answer.endpoints == [(3, "host", 9092, "r"), (3, "host", 9092, None)]
 
 
 def test_without_tags_nothing_is_known() -> None:
-    answer = parse_answer(tagged_frame(), 17)
+    answer = parse_response(tagged_frame(), 17)
     (part,) = answer.partitions
     found = part.diverging_epoch, part.diverging_end_offset, part.leader_id, part.leader_epoch
     assert found == (-1, -1, -1, -1)
@@ -209,7 +209,7 @@ def test_without_tags_nothing_is_known() -> None:
 )
 def test_odd_tags_of_a_partition_are_an_error(section: bytes) -> None:
     with pytest.raises(ProtocolError, match="truncated or contradictory"):
-        parse_answer(tagged_frame(section), 17)
+        parse_response(tagged_frame(section), 17)
 
 
 @pytest.mark.parametrize(
@@ -225,22 +225,22 @@ def test_odd_tags_of_a_partition_are_an_error(section: bytes) -> None:
 )
 def test_odd_tags_of_a_response_are_an_error(section: bytes) -> None:
     with pytest.raises(ProtocolError, match="truncated or contradictory"):
-        parse_answer(tagged_frame(top=section), 17)
+        parse_response(tagged_frame(top=section), 17)
 
 
 def test_odd_tags_elsewhere_are_an_error() -> None:
     twice = tagged((7, b""), (7, b""))
     for where in ({"before": twice}, {"topic": twice}):
         with pytest.raises(ProtocolError, match="truncated or contradictory"):
-            parse_answer(tagged_frame(**where), 17)
+            parse_response(tagged_frame(**where), 17)
 
 
 def test_endpoints_are_of_version_16() -> None:
     """Before it the tag is unknown, and may hold any bytes."""
     data = bytes(tagged_frame(top=tagged((0, b"no nodes"))))
-    assert parse_answer(Buffer(data), 15).endpoints == []
+    assert parse_response(Buffer(data), 15).endpoints == []
     with pytest.raises(ProtocolError):
-        parse_answer(Buffer(data), 16)
+        parse_response(Buffer(data), 16)
 
 
 # ---- headers
@@ -310,11 +310,11 @@ def test_a_response_of_very_many_partitions_is_refused_before_it_becomes_objects
     count = 1 + (256 << 20) // 256
     data = struct.pack(">ii", 7, 0) + struct.pack(">i", 1) + b"\0\1t" + struct.pack(">i", count) + entry * count
     with pytest.raises(ProtocolError, match="would take more than 268435456 bytes"):
-        parse_answer(Buffer(data), 4)
+        parse_response(Buffer(data), 4)
     aborted = struct.pack(">ihqqi", 0, 0, 0, 0, 2_000_000) + bytes(16 * 2_000_000) + struct.pack(">i", 0)
     data = struct.pack(">ii", 7, 0) + struct.pack(">i", 1) + b"\0\1t" + struct.pack(">i", 1) + aborted
     with pytest.raises(ProtocolError, match="would take more than 268435456 bytes"):
-        parse_answer(Buffer(data), 4)
+        parse_response(Buffer(data), 4)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kafwire.consumer.fetch.actions import Halt, LeaveReplica, Lose, Move, ResetPosition, Truncate
-from kafwire.consumer.fetch.cursor import FetchDisposition
-from kafwire.consumer.fetch.response_parts import PartActions
+from kafwire.consumer.fetch.actions import Fail, Finish, Halt, LeaveReplica, Lose, Move, ResetPosition, Truncate
+from kafwire.consumer.fetch.cursor import NO_END, FetchDisposition
+from kafwire.consumer.fetch.response_parts import PartActions, ends_of_empty
 from kafwire.consumer.fetch.truncation import Divergence
 from kafwire.errors import BrokerError
 from tests.support.simulated.consumer import Consuming, fill
@@ -22,16 +22,18 @@ class Part:
     diverging_end_offset: int = -1
     leader_id: int = -1
     leader_epoch: int = -1
+    high_watermark: int = -1
+    last_stable_offset: int = -1
 
 
 @dataclass
-class Answer:
+class Response:
     endpoints: tuple[()] = ()
 
 
 def note(actions: PartActions, verdict: FetchDisposition, part: Any, cursor: Any) -> Any:
-    answer: Any = Answer()
-    return actions.note(verdict, part, cursor, answer)
+    response: Any = Response()
+    return actions.note(verdict, part, cursor, response)
 
 
 def test_a_verdict_on_one_cursor_is_an_action_of_its_own() -> None:
@@ -75,3 +77,33 @@ def test_moves_come_together_and_in_order() -> None:
             assert rest == [Move([c, d]), LeaveReplica(b), LeaveReplica(a, unknown=True)]
             assert (c.replica, a.replica, e.warned, f.warned) == (2, 99, False, True)
             c.replica = a.replica = -1
+
+
+def test_a_response_without_records_finishes_partitions_up_to_their_end() -> None:
+    """Records of the others may come late, or never: then the read fails."""
+    with World() as world:
+        fill(world, "t", partitions=5)
+        with Consuming(world, topics="t", isolation_level="read_committed") as consuming:
+            context = consuming.fetcher.context
+            cursors = [consuming.cursor(number=number) for number in range(5)]
+            for cursor in cursors:
+                cursor.end = 20
+            ended, behind_replica, open_transaction, unnamed, stalled = cursors
+            parts: list[Any] = [
+                Part(high_watermark=20, last_stable_offset=20),
+                Part(high_watermark=20, last_stable_offset=20, preferred_read_replica=2),
+                Part(high_watermark=20, last_stable_offset=19),
+                None,
+                Part(high_watermark=19, last_stable_offset=19),
+            ]
+            late_ms = context.config.default_api_timeout_ms + 1
+            stalled.failing_since_ms = consuming.cluster.engine.now_ms() - late_ms
+            finished, failed = ends_of_empty(context, list(zip(cursors, parts, strict=True)))
+            assert finished == Finish(ended)
+            assert isinstance(failed, Fail)
+            assert "t-4 gave no records from offset" in str(failed.error)
+            assert [each.ended for each in (ended, behind_replica, open_transaction, unnamed)] == [True] + 3 * [False]
+            for cursor in cursors:
+                cursor.end = NO_END
+                cursor.failing_since_ms = None
+                cursor.ended = False

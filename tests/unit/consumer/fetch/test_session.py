@@ -20,14 +20,14 @@ def session_with(*keys: str, session_id: int = 7, **options: Any) -> FetchSessio
     for key in keys:
         session.want(key, FIRST)
     session.plan()
-    assert session.on_answer(0, session_id, ())
+    assert session.on_response(0, session_id, ())
     return session
 
 
 def next_plan(session: FetchSession[str], *, session_id: int = 7) -> Plan[str]:
     """The next request, with a response without records."""
     plan = session.plan()
-    assert session.on_answer(0, session_id, ())
+    assert session.on_response(0, session_id, ())
     return plan
 
 
@@ -49,7 +49,7 @@ def test_open_session_names_only_changes() -> None:
     plan = session.plan()
     assert not plan.full
     assert plan == (7, 1, [("b", LATER), ("d", FIRST)], ["c"])
-    assert session.on_answer(0, 7, ["b"])
+    assert session.on_response(0, 7, ["b"])
     assert next_plan(session) == (7, 2, [], [])
 
 
@@ -62,7 +62,7 @@ def test_one_request_at_a_time() -> None:
 
 def test_response_without_request() -> None:
     with pytest.raises(ValueError, match="no fetch request"):
-        session_with("a").on_answer(0, 7, ())
+        session_with("a").on_response(0, 7, ())
 
 
 def test_lost_without_request_changes_nothing() -> None:
@@ -83,7 +83,7 @@ def test_changes_while_in_flight_are_in_the_next_request(changed_back: bool) -> 
         session.want("a", LATER)
         session.want("b", FIRST)
         session.drop("c")
-    assert session.on_answer(0, 7, ())
+    assert session.on_response(0, 7, ())
     expected = ([], []) if changed_back else ([("a", FIRST), ("c", FIRST)], ["b"])
     assert session.plan()[2:] == expected
 
@@ -95,7 +95,7 @@ def test_changes_while_the_first_request_is_in_flight() -> None:
     session.plan()
     session.drop("a")
     session.want("b", LATER)
-    assert session.on_answer(0, 7, ())
+    assert session.on_response(0, 7, ())
     assert session.plan() == (7, 1, [("b", LATER)], ["a"])
 
 
@@ -119,14 +119,14 @@ def test_new_key_in_the_place_of_an_old_one_is_not_forgotten_with_it() -> None:
     session.drop("a1")
     session.want("a2", FIRST)
     session.drop("b1")
-    assert session.on_answer(0, 7, ["a2", "c1"]), "the broker means the old key, which the request names"
+    assert session.on_response(0, 7, ["a2", "c1"]), "the broker means the old key, which the request names"
     assert list(session) == ["a2", "c1"]
     assert session.plan() == (7, 1, [("a2", FIRST)], ["b1"])
-    assert session.on_answer(0, 7, ())
+    assert session.on_response(0, 7, ())
     session.drop("a2")
     assert session.plan() == (7, 2, [], ["a2"])
     session.want("d1", FIRST)
-    assert not session.on_answer(0, 7, ["d1"])
+    assert not session.on_response(0, 7, ["d1"])
 
 
 def test_what_the_broker_never_had_is_not_forgotten() -> None:
@@ -181,7 +181,7 @@ def test_served_go_to_the_back_of_a_full_request() -> None:
     session = session_with("a", "b", "c", "d")
     session.plan()
     session.want("a", LATER)
-    assert session.on_answer(0, 7, ["c", "a"])
+    assert session.on_response(0, 7, ["c", "a"])
     assert list(session) == ["b", "d", "c", "a"]
     session.plan()
     session.on_lost()
@@ -192,7 +192,7 @@ def test_served_and_dropped_meanwhile_stays_dropped() -> None:
     session = session_with("a", "b")
     session.plan()
     session.drop("a")
-    assert session.on_answer(0, 7, ["a"])
+    assert session.on_response(0, 7, ["a"])
     assert list(session) == ["b"]
     assert session.plan().forget == ["a"]
 
@@ -204,14 +204,14 @@ def test_records_not_asked_for_are_a_session_error(full: bool) -> None:
         session.renew()
     session.plan()
     session.want("b", FIRST)
-    assert not session.on_answer(0, 7, ["a", "b"])
+    assert not session.on_response(0, 7, ["a", "b"])
     assert session.plan() == (7, 0, [("a", FIRST), ("b", FIRST)], [])
 
 
 def test_response_of_another_session() -> None:
     session = session_with("a")
     session.plan()
-    assert not session.on_answer(0, 8, ())
+    assert not session.on_response(0, 8, ())
     assert session.plan() == (7, 0, [("a", FIRST)], [])
 
 
@@ -230,11 +230,11 @@ def test_session_errors_are_followed_by_a_full_request(error_code: int, session_
     session.drop("b")
     session.plan()
     session.want("c", FIRST)
-    assert not session.on_answer(error_code, 0, ["a"])
+    assert not session.on_response(error_code, 0, ["a"])
     assert not session.in_flight
     assert list(session) == ["a", "c"]
     assert session.plan() == (session_id, 0, [("a", LATER), ("c", FIRST)], [])
-    assert session.on_answer(0, 8, ())
+    assert session.on_response(0, 8, ())
     assert next_plan(session, session_id=8) == (8, 1, [], [])
 
 
@@ -242,7 +242,7 @@ def test_error_in_the_response_to_the_first_request() -> None:
     session: FetchSession[str] = FetchSession()
     session.want("a", FIRST)
     session.plan()
-    assert not session.on_answer(106, 0, ())
+    assert not session.on_response(106, 0, ())
     assert session.plan() == (0, 0, [("a", FIRST)], [])
 
 
@@ -252,7 +252,7 @@ def test_lost_response_closes_the_old_session_and_opens_another() -> None:
     session.plan()
     session.on_lost()
     assert session.plan() == (7, 0, [("a", LATER)], [])
-    assert session.on_answer(0, 9, ())
+    assert session.on_response(0, 9, ())
     assert next_plan(session, session_id=9).session_id == 9
 
 
@@ -261,7 +261,7 @@ def test_session_that_the_broker_ended_because_it_was_empty() -> None:
     session.drop("a")
     assert session.plan() == (7, 1, [], ["a"])
     session.want("b", FIRST)
-    assert session.on_answer(0, 0, ())
+    assert session.on_response(0, 0, ())
     assert session.plan() == (0, 0, [("b", FIRST)], [])
 
 
@@ -284,7 +284,7 @@ def test_refused_sessions_are_asked_for_ever_more_rarely() -> None:
         if request % 2 and plan.epoch < 0:
             session.on_lost()
         else:
-            assert session.on_answer(0, 0, ["a"])
+            assert session.on_response(0, 0, ["a"])
     assert offers == [0, 2, 6, 14, 30, 62, 126, 190, 254, 318, 382]
 
 
@@ -295,7 +295,7 @@ def test_session_after_refusals() -> None:
     assert next_plan(session).epoch == 0
     assert next_plan(session) == (7, 1, [], [])
     session.plan()
-    assert not session.on_answer(70, 0, ())
+    assert not session.on_response(70, 0, ())
     # Refusals are counted from 0 again.
     assert [next_plan(session, session_id=0).epoch for _ in range(5)] == [0, -1, 0, -1, -1]
 
@@ -316,7 +316,7 @@ def test_without_sessions_everything_is_in_each_request() -> None:
         plan = session.plan()
         assert plan[:2] == (0, -1)
         assert [key for key, _ in plan.add] == order
-        assert session.on_answer(0, 0, order[:1])
+        assert session.on_response(0, 0, order[:1])
     session.renew()
     assert session.plan().epoch == -1
     session.on_lost()
@@ -331,9 +331,9 @@ def test_renewal(in_flight: bool) -> None:
         session.plan()
     session.renew()
     if in_flight:
-        assert session.on_answer(0, 7, ())
+        assert session.on_response(0, 7, ())
     assert session.plan() == (7, 0, [("a", FIRST)], [])
-    assert session.on_answer(0, 8, ())
+    assert session.on_response(0, 8, ())
     assert next_plan(session, session_id=8) == (8, 1, [], [])
 
 
@@ -367,7 +367,7 @@ def test_without_sessions_none_with_data_waits_for_more_responses_than_there_are
                 taken[number] += 1
             if taken[number] > before:
                 served.append(number)
-        assert session.on_answer(0, 0, served)
+        assert session.on_response(0, 0, served)
         for number in served:
             session.want(number, Asked(taken[number], 1 << 20))
         for number, sizes in left.items():
@@ -387,7 +387,7 @@ def test_closing_while_a_request_waits_at_the_broker() -> None:
     session = session_with("a")
     session.plan()
     assert session.closing() == (7, -1)
-    assert session.on_answer(0, 7, ["a"])
+    assert session.on_response(0, 7, ["a"])
     assert session.closing() is None
     assert session.plan()[:2] == (0, 0)
 
@@ -398,9 +398,9 @@ def test_closing_before_the_broker_has_responded_to_the_offer() -> None:
     session.want("a", FIRST)
     session.plan()
     assert session.closing() is None
-    assert session.on_answer(0, 7, ())
+    assert session.on_response(0, 7, ())
     assert session.plan() == (7, 0, [("a", FIRST)], [])
-    assert session.on_answer(0, 8, ())
+    assert session.on_response(0, 8, ())
     assert session.closing() == (8, -1)
 
 

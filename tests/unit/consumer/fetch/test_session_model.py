@@ -181,7 +181,7 @@ class Schedule:
         assert flight is not None
         error, session_id, told = flight.head
         served = [key for key in told if flight.sizes[key]]
-        good = self.client.on_answer(error, session_id, served)
+        good = self.client.on_response(error, session_id, served)
         assert good == (error == 0)
         if not good:
             return
@@ -358,6 +358,6 @@ def test_the_bound_is_reached(sessions: bool) -> None:
         error, session_id, told = context.finish({key: Read(size) for key, size in sizes.items()})
         served = [key for key in told if sizes[key]]
         order += served
-        assert client.on_answer(error, session_id, served) == (error == 0)
+        assert client.on_response(error, session_id, served) == (error == 0)
     # A new session has the order of its request, and its first response does not move a key.
     assert order == ([0, 0, 1, 2, 3, 4, 0, 1, 1, 2, 3, 4, 0, 1] if sessions else [0, 1, 2, 3, 4] * 3)

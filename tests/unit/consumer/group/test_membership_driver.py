@@ -1,4 +1,4 @@
-"""`consumer.membership_driver`: changes of the assignment come one after the other, and none that is outdated."""
+"""`consumer.group.membership_driver`: changes of the assignment come one after the other, and none that is outdated."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Following:
     def lose(self, partitions: Sequence[Partition]) -> None:
         self.log.append(f"lose {[number for _, number in partitions]}")
 
-    def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:
+    def lose_recreated(self, topics: Iterable[str]) -> Sequence[Partition]:
         return ()
 
     def fail(self, error: KafkaError) -> None:

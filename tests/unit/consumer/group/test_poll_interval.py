@@ -1,4 +1,4 @@
-"""`poll_interval`: when a member leaves whose user takes nothing, and when it joins again."""
+"""`consumer.group.poll_interval`: when a member leaves whose user takes nothing, and when it joins again."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Watched:
         self._world.pass_time(0)
 
     def after(self, ms: float) -> bool:
-        """Whether it is still a member after this time."""
+        """Return True if it is still a member after this time."""
         self._world.pass_time(ms / 1000)
         assert not self.problems
         return self.member.is_joined
