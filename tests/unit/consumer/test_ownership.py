@@ -1,4 +1,4 @@
-"""`consumer.group.ownership`: the first end of an assignment counts."""
+"""`consumer.ownership`: the first end of an assignment counts."""
 
 from __future__ import annotations
 

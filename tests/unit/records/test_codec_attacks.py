@@ -1,6 +1,6 @@
-"""Attacks on Kafka clients that are known from elsewhere, by name and source, and what must become of each.
+"""Known attacks on Kafka clients, by name and source, and the outcome of each.
 
-Those that are about memory are weighed in `test_records_memory.py`.
+`test_codec_memory.py` measures those that are about memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`consumer.silence`: silence counts from the first assignment, at most some time after the call."""
+"""`consumer.delivery.silence`: silence counts from the first assignment, at most some time after the call."""
 
 import pytest
 

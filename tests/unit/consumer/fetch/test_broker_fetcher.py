@@ -1,4 +1,4 @@
-"""`consumer.broker_fetcher`: sessions and immediate fetches, with the simulated world's brokers."""
+"""`consumer.fetch.broker_fetcher`: sessions and immediate fetches, with the simulated world's brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`consumer.partition_brokers`: moved leaders, followers nearby, brokers that die, topics that go."""
+"""`consumer.fetch.brokers`: moved leaders, followers nearby, brokers that die, topics that go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`consumer.fetch_budget`: a budget that is kept whatever comes, and shares of it."""
+"""`consumer.fetch.budget`: a budget that is kept whatever comes, and shares of it."""
 
 from __future__ import annotations
 

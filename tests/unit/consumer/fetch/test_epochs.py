@@ -1,4 +1,4 @@
-"""`consumer.fetched_epochs`: which leader epoch a commit names, against a log that is fetched in pieces."""
+"""`consumer.fetch.epochs`: which leader epoch a commit names, against a log that is fetched in pieces."""
 
 from __future__ import annotations
 

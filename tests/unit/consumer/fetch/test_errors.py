@@ -1,4 +1,4 @@
-"""`consumer.fetch_errors`: which errors may pass, and which are reported again."""
+"""`consumer.fetch.errors`: which errors may pass, and which are reported again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`consumer.offset_reset`: offsets that are not there, and where reading goes on by the policy."""
+"""`consumer.fetch.offset_reset`: offsets that are not there, and where reading goes on by the policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`consumer.position_validation`: the requests that find a cut log, and the records that a consumer then reads."""
+"""`consumer.fetch.position_validation`: requests that find a truncated log, and the records read then."""
 
 from __future__ import annotations
 

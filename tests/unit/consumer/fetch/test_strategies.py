@@ -1,4 +1,4 @@
-"""`consumer.fetch_strategies`: one set of scenarios for all, in the simulated world.
+"""`consumer.fetch.strategies`: one set of scenarios for all, in the simulated world.
 
 The rules for all of them, and, where they differ, the rule of each.
 """

@@ -1,4 +1,4 @@
-"""`consumer.truncation`: the decision for a log that was cut."""
+"""`consumer.fetch.truncation`: the decision for a log that was cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`consumer.assignment`: new partitions are read, others go on, and a failed change has no effect."""
+"""`consumer.group.assignment`: new partitions are read, others go on, and a failed change has no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`consumer.membership_driver`: changes of the assignment come one after the other, and none that is outdated."""
+"""`consumer.group.membership_driver`: changes of the assignment come one after the other, and none that is outdated."""
 
 from __future__ import annotations
 

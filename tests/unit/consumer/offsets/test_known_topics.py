@@ -1,4 +1,4 @@
-"""`consumer.known_topics`: which partitions are new since a consumer first saw their topic, and where these begin."""
+"""`consumer.offsets.known_topics`: partitions that are new since the first look at their topic, and their start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`consumer.positions`: seeks at any moment, offsets that are not there, positions and lag."""
+"""`consumer.offsets.positions`: seeks at any moment, offsets that are not there, positions and lag."""
 
 from __future__ import annotations
 

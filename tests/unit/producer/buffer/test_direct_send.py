@@ -1,5 +1,5 @@
-"""`producer.direct_send` and `_direct_send`: records that go past the engine, over real sockets, to the model of a
-broker."""
+"""`producer.send.direct_send`, `producer.buffer._direct_send`: records that bypass the engine, over real sockets, to the
+model of a broker."""
 
 from __future__ import annotations
 

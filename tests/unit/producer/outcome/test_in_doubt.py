@@ -1,4 +1,4 @@
-"""`producer.in_doubt`: what may be in the log is settled by asking and by reading, whatever brokers have forgotten."""
+"""`producer.outcome.in_doubt`: batches in doubt are settled by requests and by reading the log."""
 
 from __future__ import annotations
 

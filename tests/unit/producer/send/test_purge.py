@@ -1,4 +1,4 @@
-"""`producer.purge`: the records given up, those of them that may be in the log, and that all goes on afterwards."""
+"""`producer.send.purge`: purged records, those that may be in the log, and work that continues."""
 
 from __future__ import annotations
 
