@@ -49,14 +49,14 @@ def test_the_hook_changes_one_module_and_no_file(tmp_path: Path, monkeypatch: py
 
 
 def test_the_first_runs_find_a_mistake_that_they_meet() -> None:
-    (mistake,) = [each for each in MISTAKES if each.what == "the position moves one record too far"]
+    (mistake,) = [each for each in MISTAKES if each.what == "the position advances one record too far"]
     trial = advance(Trial(mistake), range(3), limit_s=20)
     assert trial.seed is not None
     assert trial.by
 
 
 def test_combined_schedules_find_a_mistake_of_groups() -> None:
-    what = "a topic that is seen for the first time begins as auto_offset_reset says"
+    what = "auto_offset_reset decides the start of a topic that appears later"
     (mistake,) = [each for each in MISTAKES if each.what == what]
     trial = advance(Trial(mistake), seeds_of(mistake.theme, 1), limit_s=20)
     assert trial.seed is not None

@@ -1,5 +1,4 @@
-"""`producer.send.direct_send`, `producer.buffer._direct_send`: records that bypass the engine, over real sockets, to the
-model of a broker."""
+"""`producer.send.direct_send`, `producer.buffer._direct_send`: records that bypass the engine, over real sockets."""
 
 from __future__ import annotations
 
