@@ -655,7 +655,7 @@ def test_tests_import_their_helpers_from_support_only() -> None:
     assert not wrong, "helpers live in tests/support:\n" + "\n".join(wrong)
 
 
-def test_what_commits_run_in_turn_is_there() -> None:
+def test_the_files_that_commits_run_in_turn_exist() -> None:
     files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
     assert [name for name in IN_TURN if not any(file.startswith(name) for file in files)] == []
     assert ONLY in SHARDS[0].command

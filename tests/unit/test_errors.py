@@ -81,7 +81,7 @@ def test_a_denied_unknown_request() -> None:
     assert broker_error(31, api="Heartbeat").message == "no ACL permits this to this client on the Cluster"
 
 
-def test_what_will_do_instead() -> None:
+def test_alternative_permissions() -> None:
     assert broker_error(29, api="CreateTopics", topic="t").message == (
         "this client needs an ACL that permits Create on Topic 't', or Create on the Cluster"
     )

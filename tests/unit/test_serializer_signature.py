@@ -117,7 +117,7 @@ THREE = shown("x", "t", HEADERS)
         ("<{}>".format, b"<x>"),
     ],
 )
-def test_a_function_is_called_by_what_it_requires(function: Callable[..., Any], expected: bytes) -> None:
+def test_a_function_gets_the_arguments_that_it_requires(function: Callable[..., Any], expected: bytes) -> None:
     assert serialized(function, "x") == expected
 
 
@@ -269,7 +269,7 @@ class Four:
         5,
     ],
 )
-def test_what_cannot_be_called_is_refused_when_the_client_is_made(spec: Any) -> None:
+def test_a_serializer_that_cannot_be_called_is_refused_by_the_constructor(spec: Any) -> None:
     for client, option in (
         (kafwire.Producer, "key_serializer"),
         (kafwire.AsyncProducer, "value_serializer"),

@@ -279,7 +279,7 @@ def write(process: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_sends_what_was_read(broker: ScriptedBroker, number: signal.Signals, code: int) -> None:
+def test_an_interrupt_sends_the_lines_that_were_read(broker: ScriptedBroker, number: signal.Signals, code: int) -> None:
     broker.script("Produce", scripted.behave, scripted.after(0.3))
     with start(broker, "-X", "linger.ms=0") as process:
         write(process, b"a\n")

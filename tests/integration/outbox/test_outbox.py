@@ -303,7 +303,7 @@ def test_a_record_that_the_broker_refuses(shop: Shop, kafka: EmbeddedKafka) -> N
     assert shop.left() == [1]
 
 
-def test_what_acls_do_not_permit(shop: Shop) -> None:
+def test_operations_that_acls_do_not_permit(shop: Shop) -> None:
     with EmbeddedKafka(acls=[]) as kafka, outbox_of(shop, kafka) as outbox, pytest.raises(AuthorizationError):
         outbox.run()
 

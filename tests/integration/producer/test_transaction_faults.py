@@ -305,9 +305,7 @@ def test_a_producer_that_is_damaged_on_its_way_is_refused_and_not_recognised(
 
 
 @pytest.mark.parametrize(("at", "mask"), [(0, 255), (1, 16), (SEQUENCE[0], 128), (SEQUENCE[3], 1), (VALUE[0], 1)])
-def test_what_else_is_damaged_on_its_way_is_sent_again(
-    broken: KafkaCluster, topic_name: str, at: int, mask: int
-) -> None:
+def test_other_damaged_requests_are_sent_again(broken: KafkaCluster, topic_name: str, at: int, mask: int) -> None:
     create(Direct(broken), topic_name, 1)  # type: ignore[arg-type]
     with kafwire.Producer(broken.bootstrap, transactional_id=topic_name, **QUICK) as producer:
         producer.init_transactions()

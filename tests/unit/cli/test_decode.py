@@ -81,7 +81,7 @@ FRAMES = [vector for vector in MADE if vector["kind"] in KINDS | CONSUMER and de
 
 
 @pytest.mark.parametrize("vector", FRAMES, ids=[vector["id"] for vector in FRAMES])
-def test_what_other_clients_made(vector: dict[str, Any]) -> None:
+def test_messages_of_other_clients(vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])
     command = command_for(vector)
     as_hex = decode(*command, vector["hex"])

@@ -616,7 +616,7 @@ def test_counters_of_requests_on_the_wire() -> None:
         assert connection.stats()["requests"] == 4
 
 
-def test_what_went_past_the_engine_is_counted_too() -> None:
+def test_requests_that_bypass_the_engine_are_counted_too() -> None:
     with World() as world:
         connection = make_connection(world)
         numbers = {"batches": 3, "bytes_out": 50, "responses": 2, "bytes_in": 20, "latency_ms_sum": 9.0}

@@ -120,7 +120,7 @@ def test_tokens_are_listed() -> None:
     assert [(each.principal_type, each.principal_name) for each in asked.owners] == [("User", "alice")]
 
 
-def test_a_refusal_says_what_was_asked() -> None:
+def test_a_refusal_names_the_request() -> None:
     code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     cluster = Answering(protocol.CreateDelegationTokenResponse(error_code=code))
     with pytest.raises(AuthorizationError, match=r"CreateTokens on User 'User:bob' \[creating .* for 'bob'\]"):

@@ -58,7 +58,7 @@ def test_the_log_reports_a_refusal_once_where_nothing_is_committed(caplog: pytes
     assert len(warnings(caplog)) == 1
 
 
-def test_the_end_reports_what_nothing_else_has(caplog: pytest.LogCaptureFixture) -> None:
+def test_close_reports_unreported_refusals(caplog: pytest.LogCaptureFixture) -> None:
     with ShareWorld() as world, world.consumer(**EXPLICIT) as other:
         with world.consumer(**EXPLICIT) as consumer:
             too_late(world, consumer, other)

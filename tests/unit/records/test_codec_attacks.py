@@ -130,7 +130,9 @@ def test_abort_markers_may_come_twice_and_lists_in_any_order(aborted: list[tuple
         ([b"0", (1, 2), b"2", (3, False), b"4"], [(7, 0)], [b"4"]),
     ],
 )
-def test_what_ends_an_aborted_transaction(log: list[Any], aborted: list[tuple[int, int]], kept: list[bytes]) -> None:
+def test_markers_that_end_an_aborted_transaction(
+    log: list[Any], aborted: list[tuple[int, int]], kept: list[bytes]
+) -> None:
     data = b""
     for item in log:
         if isinstance(item, bytes):
@@ -195,7 +197,7 @@ def test_a_xerial_chunk_length_is_not_believed(length: int) -> None:
 
 
 @pytest.mark.parametrize("promise", [1 << 31, (1 << 32) - 1, 1 << 30])
-def test_nor_is_what_a_chunk_says_of_its_content(promise: int) -> None:
+def test_the_claimed_size_of_a_chunk_is_not_believed(promise: int) -> None:
     refused(batch(xerial([unsigned_varint(promise) + b"\0a"]), codec="snappy"), "not plausible")
 
 

@@ -275,7 +275,7 @@ def test_a_response_without_one_whole_batch_is_an_error() -> None:
             Scanning(world, ["t"]).all()
 
 
-def test_batches_that_end_before_what_was_asked_for_are_an_error() -> None:
+def test_batches_that_end_before_the_requested_offset_are_an_error() -> None:
     with World() as world:
         fill(world, "t")
         log = world.topics["t"].partitions[0]

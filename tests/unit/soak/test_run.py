@@ -275,7 +275,7 @@ def test_the_clients_protocol_is_kept_and_reported(
     assert "Seed 7" not in document.read_text()
 
 
-def test_what_clients_speak_stays_when_a_run_goes_on(
+def test_a_resumed_run_keeps_the_protocol_of_clients(
     world: World, spoken: list[Security | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It is in the command that shows a violation again, too."""

@@ -171,7 +171,7 @@ def test_pause_keeps_buffered_records_and_sends_nothing() -> None:
             assert sum(consuming.asked(call).get(1) == 0 for call in consuming.fetches()) == 1
 
 
-def test_what_arrives_for_a_paused_partition_is_kept_for_later() -> None:
+def test_records_of_a_paused_partition_are_kept() -> None:
     with World() as world:
         rows = fill(world, "t", batches=0)
         with Consuming(world, topics="t") as consuming:

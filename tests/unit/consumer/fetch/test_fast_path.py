@@ -309,7 +309,7 @@ def test_a_response_that_comes_after_the_engine_gave_up_is_not_taken(fed: Fed) -
     assert fed.queue.queued(0)[0] == 1
 
 
-def test_what_was_sought_in_meanwhile_is_dropped(fed: Fed) -> None:
+def test_records_from_before_a_seek_are_dropped(fed: Fed) -> None:
     generation = fed.queue.reset(0, 40)
     parts = [Part(partition=0, records=batch(0, 2, 0)), Part(partition=1, records=batch(10, 1, 0))]
     taken = fed.answer(made(*parts), 17)

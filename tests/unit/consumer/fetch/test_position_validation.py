@@ -201,7 +201,7 @@ def old_leader(call: Call) -> Any:
 @few_partitions
 @pytest.mark.parametrize("policy", ["earliest", "latest", "error"])
 @pytest.mark.parametrize("lag_s", [0.0, 0.5, 20.0])
-def test_metadata_older_than_what_was_committed_is_not_believed(lag_s: float, policy: str) -> None:
+def test_metadata_older_than_the_committed_epoch_is_ignored(lag_s: float, policy: str) -> None:
     with World(brokers=2) as world:
         rows = fill(world, "t", replicas=2)["t", 0]
         world.move_leader("t", 0, 2)

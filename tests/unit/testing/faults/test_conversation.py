@@ -121,7 +121,7 @@ def weigh(talk: Conversation) -> int:
     return len(talk._requests.buffer) + len(talk._responses.buffer) + talk.to_broker.size + talk.to_client.size
 
 
-def test_a_reset_by_the_broker_comes_behind_what_it_said() -> None:
+def test_a_reset_by_the_broker_comes_after_its_bytes() -> None:
     staged = Staged()
     staged.talk.from_broker(FIRST, 0)
     staged.talk.broker_ended(End.RESET)

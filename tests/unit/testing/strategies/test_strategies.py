@@ -315,7 +315,7 @@ def test_every_kind_of_change_happens_and_lies_hit_lengths() -> None:
     drawn_until(mutated(messages("MetadataRequest", 12), version=12), 500, missing)
 
 
-def test_a_change_says_what_it_did() -> None:
+def test_a_change_describes_its_effect() -> None:
     for data in drawn(mutated(st.just(b"valid bytes")), 200):
         assert bool(data.changes) or data == b"valid bytes"
         assert data.origin == b"valid bytes"
