@@ -173,7 +173,7 @@ def test_a_line_that_is_too_long_among_many(run: Run, broker: ScriptedBroker) ->
     assert broker.values("t") == lines
 
 
-def test_what_the_broker_refuses(run: Run, broker: ScriptedBroker, tmp_path: Path) -> None:
+def test_lines_that_the_broker_refuses(run: Run, broker: ScriptedBroker, tmp_path: Path) -> None:
     files = [tmp_path / name for name in "ab"]
     for number, file in enumerate(files):
         file.write_bytes(b"\n".join(b"%d%d" % (number, line) * 300 for line in range(5)))

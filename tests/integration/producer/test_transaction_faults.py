@@ -228,7 +228,9 @@ def read_by_confluent(bootstrap: str, topic: str, partitions: int) -> list[bytes
     return found
 
 
-def test_clients_read_what_the_others_committed(broken: KafkaCluster, topic_name: str, java_client: JavaClient) -> None:
+def test_clients_read_the_transactions_of_others(
+    broken: KafkaCluster, topic_name: str, java_client: JavaClient
+) -> None:
     create(Direct(broken), topic_name, 2)  # type: ignore[arg-type]
     theirs = ck.Producer({"bootstrap.servers": broken.direct, "transactional.id": f"{topic_name}-ck", "linger.ms": 0})
     theirs.init_transactions(30)

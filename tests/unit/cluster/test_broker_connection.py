@@ -295,7 +295,7 @@ def test_a_cancelled_call_keeps_its_slot_so_that_responses_go_to_their_own_reque
         assert len(world.connections) == 1
 
 
-def test_a_lost_connection_fails_what_was_pending_and_the_next_call_opens_another() -> None:
+def test_a_lost_connection_fails_pending_requests_and_the_next_call_opens_another() -> None:
     with World() as world:
         connection = make_connection(world)
         world.on("Metadata", lambda _: HANGUP if len(world.connections) == 1 else None)

@@ -29,7 +29,7 @@ def sliced(rows: Rows, start: int, end: int) -> Rows:
 
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
-def test_requests_say_what_the_options_say(level: str) -> None:
+def test_requests_have_the_values_of_options(level: str) -> None:
     with World(brokers=1) as world:
         fill(world, "a", partitions=2)
         options: dict[str, Any] = {"fetch_max_bytes": 54_321, "fetch_max_wait_ms": 123, "isolation_level": level}

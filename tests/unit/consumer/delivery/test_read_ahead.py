@@ -126,7 +126,7 @@ def test_a_seek_back_to_the_same_offset_decodes_again(line: Line) -> None:
     assert [record.value for record in found] == [b"other"]
 
 
-def test_a_paused_partition_is_passed_over_and_keeps_what_it_has(line: Line) -> None:
+def test_a_paused_partition_is_passed_over_and_keeps_its_records(line: Line) -> None:
     reading = Reading(line)
     line.queue.pause(0)
     push(line, 1, 0, batches=1)

@@ -94,7 +94,7 @@ def test_a_frame_counts_as_the_buffer_that_holds_it(line: Line, size: int) -> No
     assert line.queue.queued_bytes() == pool_bytes()[0] - live >= size
 
 
-def test_the_pool_keeps_what_buffers_may_hold() -> None:
+def test_the_pool_keeps_the_memory_of_buffers() -> None:
     gc.collect()  # leftovers of other tests
     before = pool_limit()
     first, second = Line(), Line()

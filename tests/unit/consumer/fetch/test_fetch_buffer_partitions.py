@@ -53,7 +53,7 @@ def test_partitions_take_turns(line: Line) -> None:
     assert [read(line.reader) for _ in range(6)] == [(1, [0]), (2, [0]), (3, [0]), (1, [1]), (1, [2]), None]
 
 
-def test_a_paused_partition_is_passed_over_and_keeps_what_it_has(line: Line) -> None:
+def test_a_paused_partition_is_passed_over_and_keeps_its_records(line: Line) -> None:
     push(line, 0, 0)
     push(line, 1, 0)
     line.queue.pause(0)

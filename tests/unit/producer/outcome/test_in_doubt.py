@@ -46,7 +46,7 @@ def offsets(deliveries: list[Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3, 5])
-def test_a_broker_that_restarts_has_forgotten_what_it_stored_and_nothing_is_stored_twice(kept: int) -> None:
+def test_a_broker_that_forgets_stored_batches_stores_none_twice(kept: int) -> None:
     """One batch after a clean stop, up to five after a crash, none of a producer that has expired."""
     with World() as world:
         work = started(world)

@@ -557,7 +557,7 @@ def test_the_first_producer_id_may_be_asked_for_again() -> None:
     assert state_of(it) is State.FATAL_ERROR
 
 
-def test_calls_that_make_no_sense_say_what_to_do() -> None:
+def test_calls_in_a_wrong_state_name_the_right_call() -> None:
     it = Transaction("x")
     for call in (it.commit, it.abort, lambda: it.begin(1), lambda: it.add_offsets(offsets())):
         with pytest.raises(TransactionStateError, match="init_transactions"):

@@ -203,7 +203,7 @@ def test_records_that_read_committed_hides_count_as_read(tmp_path: Path) -> None
     assert (report.counts["unread"], report.counts["unjudged"], report.counts["read"]) == (0, 0, 0)
 
 
-def test_what_a_broker_did_not_call_aborted_is_excused_where_that_is_known(tmp_path: Path) -> None:
+def test_records_that_a_broker_did_not_list_as_aborted_are_excused_where_that_is_known(tmp_path: Path) -> None:
     """A transaction of two records and one that committed, of which an observer and a reader are shown everything."""
     path = tmp_path / "history"
     with History(path) as history:
