@@ -104,7 +104,7 @@ def test_a_batch_has_its_limit_and_the_rest_follows(shop: Shop, kafka: EmbeddedK
     assert values(kafka) == list(map(str, range(7)))
 
 
-def test_nothing_is_sent_where_nothing_is(shop: Shop, kafka: EmbeddedKafka) -> None:
+def test_an_empty_outbox_sends_nothing(shop: Shop, kafka: EmbeddedKafka) -> None:
     with outbox_of(shop, kafka) as outbox:
         assert outbox.relay() == 0
     assert kafka.requests("Produce") == []

@@ -164,7 +164,7 @@ def test_a_name_that_is_no_principal_is_refused(bad: Any) -> None:
         refused(lambda: tokens.create((), None, bad), "owner: .* is not a principal")
 
 
-def test_one_name_is_no_list() -> None:
+def test_a_name_instead_of_a_list_is_refused() -> None:
     tokens = Answering().tokens
     refused(lambda: tokens.create("bob", None, None), "renewers='bob': it must be a list")
     refused(lambda: tokens.describe("bob"), "owners='bob': it must be a list")

@@ -86,7 +86,7 @@ def test_topics_without_ids_are_named() -> None:
         assert {call.version for name in ("OffsetFetch", "OffsetCommit") for call in world.made(name)} == {9}
 
 
-def test_nothing_asked_is_nothing_sent(world: World) -> None:
+def test_calls_without_partitions_send_no_request(world: World) -> None:
     offsets = make(world)
     assert fetch(world, offsets, []) == {}
     commit(world, offsets, {})

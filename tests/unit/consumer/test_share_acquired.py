@@ -32,7 +32,7 @@ def acquired(first: int, last: int, place: tuple[uuid.UUID, int] = PLACE) -> Acq
     return its
 
 
-def test_a_range_of_which_all_is_said_alike_is_one_batch_of_one_type() -> None:
+def test_a_range_with_one_acknowledgement_for_all_is_one_batch_of_one_type() -> None:
     outgoing, its = Outgoing(), acquired(10, 14)
     its.say_rest(ACCEPT)
     outgoing.add(its)
@@ -155,7 +155,7 @@ def test_undelivered_records_become_a_range_of_their_own() -> None:
     assert its.take() == ([(10, 11, bytes([ACCEPT, REJECT]))], False)
 
 
-def test_a_column_is_said_at_once_where_all_is_open() -> None:
+def test_a_column_acknowledges_all_records_of_an_open_range() -> None:
     its = acquired(0, 3)
     for wrong in (b"\1\1\1", b"\1\1\1\1\1", bytes([ACCEPT, ACCEPT, ACCEPT, RENEW]), b"\1\1\1\xff"):
         assert not its.say_all(wrong)

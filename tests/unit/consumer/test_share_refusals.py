@@ -21,7 +21,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.message for each in caplog.records if LATE in each.message]
 
 
-def test_one_error_stands_for_all_and_is_taken_once() -> None:
+def test_one_error_reports_all_refusals_and_is_taken_once() -> None:
     refusals = Refusals()
     assert refusals.take() is None
     for number in range(1000):

@@ -17,7 +17,7 @@ def told(work: Work) -> Any:
     return work.sender.metrics()
 
 
-def test_nothing_sent_yet() -> None:
+def test_metrics_before_the_first_record() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", buffer_memory=5000)

@@ -42,7 +42,7 @@ def test_fixed_size_binary_and_columns_of_nulls() -> None:
     assert [record.value for record in records(table.slice(2))] == [b"xyz"]
 
 
-def test_one_array_is_the_values() -> None:
+def test_a_plain_array_has_the_values() -> None:
     assert [record.value for record in records(pa.array([b"a", None]))] == [b"a", None]
     assert [record.value for record in records(pa.chunked_array([[b"a"], [b"b"]]))] == [b"a", b"b"]
 

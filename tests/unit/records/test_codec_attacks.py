@@ -244,7 +244,7 @@ def test_an_lz4_match_of_distance_zero_shows_nothing_either() -> None:
 
 
 @pytest.mark.parametrize("distance", [0, 2, 60, 1000, 65535])
-def test_nor_does_a_snappy_copy(distance: int) -> None:
+def test_a_snappy_copy_never_shows_older_data(distance: int) -> None:
     packed = compress("snappy", SECRET)
     for _ in range(3):
         assert decompress("snappy", packed) == SECRET

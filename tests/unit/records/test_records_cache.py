@@ -32,7 +32,7 @@ def blob(batches: int) -> bytes:
 LARGE = blob(40)
 
 
-def test_all_are_there_in_any_order() -> None:
+def test_all_records_can_be_read_in_any_order() -> None:
     batches = decode_batches(LARGE, max_decompressed=2 * CAP)
     gc.collect()
     assert pool_bytes()[0] < (2 << 20) + (48 << 20)

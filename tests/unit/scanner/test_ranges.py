@@ -102,7 +102,7 @@ def test_partitions_can_be_chosen() -> None:
         assert plan(world, partitions=[2, 0, 2]) == [(0, 0, 10), (2, 10, 20)]
 
 
-def test_nothing_by_time_lies_at_the_end() -> None:
+def test_a_time_after_all_records_is_the_end() -> None:
     with make_world() as world:
         assert plan(world, start=moment(10 * HOUR_MS)) == [(0, 10, 10), (1, 15, 15), (2, 20, 20)]
         assert plan(world, end=moment(10 * HOUR_MS)) == [(0, 0, 10), (1, 5, 15), (2, 10, 20)]

@@ -155,7 +155,7 @@ def test_a_run_that_is_stopped_has_not_finished(
     assert (State.load(folder).segment, world.perils) == (6, ["disk-full"])
 
 
-def test_a_run_that_runs_is_not_gone_on_with(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_running_run_is_not_resumed(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     State(7, 3, pid=1, phase="segment 0, from episode 0").save(tmp_path)
     assert run(monkeypatch, "--resume", str(tmp_path)) == 2
     assert world.played == []

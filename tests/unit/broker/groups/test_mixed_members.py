@@ -152,7 +152,7 @@ def test_wrong_requests_of_a_classic_member_are_refused() -> None:
     assert ClassicReader(group, "x").sync().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_its_session_ends() -> None:
+def test_the_session_of_a_classic_member_ends() -> None:
     group = ConsumerMembers()
     first, other = mixed(group)
     group.pass_ms(19_000)

@@ -106,7 +106,7 @@ def test_offsets_are_unstable_while_a_transaction_is_about_to_change_them(driver
     assert fetch(driver, stable=True) == [5]
 
 
-def test_all_is_kept_with_an_offset(driver: BrokerDriver) -> None:
+def test_an_offset_is_kept_with_its_epoch_text_and_time(driver: BrokerDriver) -> None:
     driver.pass_ms(1234)
     commit(driver, 7, metadata="note")
     assert store(driver).of("g") == {T0: Committed(7, 4, "note", driver.state.wall_ms)}

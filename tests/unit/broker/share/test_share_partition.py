@@ -219,7 +219,7 @@ class Game:
 
 @pytest.mark.parametrize("seed", seeds.sampled(range(200), *range(40)))
 @pytest.mark.parametrize("leaves", [0, 1])
-def test_it_does_as_its_model(seed: int, leaves: int) -> None:
+def test_it_behaves_as_its_model(seed: int, leaves: int) -> None:
     game = Game(seed)
     kinds = {"append": 3, "acquire": 5, "acknowledge": 6, "release": 1, "wait": 2, "leave": leaves}
     for _ in range(80):

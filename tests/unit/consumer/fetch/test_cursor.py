@@ -109,7 +109,7 @@ def test_a_response_counts_as_a_success_if_the_broker_can_serve_the_log_to_the_e
     assert (it.failures, it.failing_since_ms) == ((0, None) if good else (3, 5.0))
 
 
-def test_it_is_wanted_only_while_nothing_speaks_against_it() -> None:
+def test_it_is_wanted_only_while_no_state_prevents_fetching() -> None:
     it = cursor()
     it.position, it.asked_for = 1, True
     assert it.is_wanted

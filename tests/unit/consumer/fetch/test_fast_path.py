@@ -135,7 +135,9 @@ def answers(draw: st.DrawFn) -> list[Part]:
 
 @settings(max_examples=seeds.examples(100))
 @given(answers(), st.sampled_from(VERSIONS), st.sampled_from([0, SESSION]), st.sampled_from([0, SESSION]))
-def test_all_that_needs_no_decision_is_taken(parts: list[Part], version: int, asked_session: int, session: int) -> None:
+def test_responses_without_a_decision_are_taken(
+    parts: list[Part], version: int, asked_session: int, session: int
+) -> None:
     data = made(*parts, version=version, session=session)
     wants = wants_of(*parts)
     assert check(data, version, wants, asked_session) == judged(data, version, wants, asked_session)[0]

@@ -67,7 +67,7 @@ def test_a_paused_partition_is_passed_over_and_keeps_its_records(line: Line) -> 
     assert [read(line.reader) for _ in range(3)] == [(0, [0]), (0, [1]), None]
 
 
-def test_a_claimed_partition_comes_to_its_reader_alone(line: Line) -> None:
+def test_only_its_reader_gets_a_claimed_partition(line: Line) -> None:
     push(line, 0, 0)
     push(line, 1, 0)
     reader = own(line, 0)
@@ -224,7 +224,7 @@ def test_a_frame_is_charged_once_however_many_slices_it_has(line: Line) -> None:
         assert bool(line.queue.queued_bytes()) == left
 
 
-def test_nothing_is_processed_where_nothing_was_sought_or_read(line: Line) -> None:
+def test_a_partition_without_a_seek_or_a_read_has_no_processed_offset(line: Line) -> None:
     assert (line.queue.position(2), line.queue.processed(2)) == (-1, -1)
     line.queue.settle()
     assert line.queue.processed(2) == -1
