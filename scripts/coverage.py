@@ -23,12 +23,12 @@ COPY = ROOT / "build" / "coverage"
 MARK = "decoder: its lines are counted"  # in a comment at the top of a source
 TESTS = [
     "avro",
-    "consumer/test_fetch_answers.py",
-    "consumer/test_fetch_buffer.py",
+    "consumer/fetch/test_fetch_answers.py",
+    "consumer/fetch/test_fetch_buffer.py",
     "protocol",
     "records",
     "runtime/test_frames.py",
-    "test_config_arguments.py",
+    "config/test_configs_arguments.py",
 ]
 # They build programs of their own, or repeat so much of the same that a traced run takes minutes and says nothing more.
 NOT = [
@@ -38,10 +38,9 @@ NOT = [
     "threads_do_not_disturb",
     "damaged_large_message",
     "bounded_too",
-    "what_is_paid",
+    "the_charged_memory_covers",
     "takes_no_more_than_the_cap",
     "wait_for_one_another",
-    "frame_limit_can_be_raised",
     "that_push_each_other_out",
     "signal_handler",  # the tracer runs it where no code looks for its exception
 ]

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from kafwire.errors import ErrorCode
+from scripts.coverage import NOT, TESTS
 from scripts.run_tests import EVERYDAY, ONLY, SHARDS, WITHOUT
 from scripts.tree import COMPILED, imports_of
 from tests.support.import_circles import circles, imports
@@ -663,11 +664,35 @@ def test_tests_import_their_helpers_from_support_only() -> None:
     assert not wrong, "helpers live in tests/support:\n" + "\n".join(wrong)
 
 
-def test_what_commits_run_in_turn_is_there() -> None:
+def test_the_files_that_commits_run_in_turn_exist() -> None:
     files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
     assert [name for name in IN_TURN if not any(file.startswith(name) for file in files)] == []
     assert ONLY in SHARDS[0].command
     assert all(WITHOUT in step.command for step in EVERYDAY[:2])
+
+
+def test_the_line_coverage_of_decoders_names_tests_that_exist() -> None:
+    tests = [ROOT / "tests" / "unit" / name for name in TESTS]
+    assert [str(path) for path in tests if not path.exists()] == []
+    files = [file for path in tests for file in (path.rglob("test_*.py") if path.is_dir() else [path])]
+    names = " ".join(name for file in files for name in re.findall(r"def (test_\w+)", file.read_text()))
+    assert [part for part in NOT if part not in names] == []
+
+
+def test_a_unit_test_names_its_module_by_its_path() -> None:
+    """The module with which a file's docstring begins: "`consumer.fetch.cursor`: ..."."""
+    modules = {
+        ".".join(file.relative_to(ROOT / "kafwire").with_suffix("").parts).removesuffix(".__init__")
+        for file in (ROOT / "kafwire").rglob("*.py*")
+    }
+    packages = {module.split(".")[0] for module in modules}
+    opening = re.compile(r'"""`(?:kafwire\.)?([a-z_]+(?:\.[a-z_]+)+)`')
+    named = {
+        file.relative_to(ROOT).as_posix(): match[1]
+        for file in sorted((ROOT / "tests/unit").rglob("test_*.py"))
+        if (match := opening.match(file.read_text())) and match[1].split(".")[0] in packages
+    }
+    assert {file: name for file, name in named.items() if name not in modules} == {}
 
 
 def test_tests_take_chance_from_one_place_and_wait_with_a_deadline() -> None:

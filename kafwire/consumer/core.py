@@ -332,7 +332,7 @@ class ConsumerCore:
     def current_member(self) -> ConsumerGroupMetadata:
         """Return the group metadata as the coordinator knows it now, without freezing it. Any thread.
 
-        A transaction reads it before the check that the member owns the partitions: see `group/ownership.py`. Raises
+        A transaction reads it before the check that the member owns the partitions: see `consumer/ownership.py`. Raises
         `ConfigError` without a `group_id`.
         """
         membership = self.membership

@@ -251,7 +251,7 @@ def test_declaration_is_kafkas(name: str) -> None:
     assert not differences, "\n" + "\n".join(differences)
 
 
-def test_nothing_is_lacking(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_definition_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     """Says how much of Kafka's definitions is declared, and which are not."""
     compared = [compare(name) for name in sorted(definitions().keys() | MESSAGES.keys())]
     equal = sum((one.equal for one in compared), Counter[str]())

@@ -13,7 +13,7 @@ from tests.support.java import avro as java_avro
 from tests.support.seeds import examples, of_test
 
 
-def test_columns_are_what_java_reads() -> None:
+def test_columns_agree_with_java() -> None:
     cases, schemas = [], []
     first = of_test()
     for seed in range(first, first + examples(500)):

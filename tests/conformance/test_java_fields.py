@@ -94,7 +94,7 @@ def cases(cls: type[Struct], version: int) -> Iterator[Case]:
 
 @pytest.mark.compares(1)
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_version_cannot_carry_is_judged_as_by_java(name: str, oracle: Oracle) -> None:
+def test_fields_that_a_version_lacks_are_judged_as_by_java(name: str, oracle: Oracle) -> None:
     cls = MESSAGES[name]
     for version in valid_versions(definitions()[name]):
         tried = list(cases(cls, version))

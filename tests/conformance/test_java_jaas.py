@@ -39,7 +39,7 @@ def theirs(oracle: Oracle, text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("value", ["1", "1a", "a:b", "a@b", "-a", ".a", "a\\b", "[", "", "=", "a=b", "a b", "'a''b'"])
-def test_what_java_refuses(oracle: Oracle, value: str) -> None:
+def test_values_that_java_refuses_are_refused(oracle: Oracle, value: str) -> None:
     """kafwire refuses such values, too: a value never differs from Java's."""
     with pytest.raises(OracleError):
         theirs(oracle, f"{MODULE} required password={value};")

@@ -94,7 +94,7 @@ def test_the_same_numbers_draw_the_same_partitions(oracle: Oracle, chance: rando
         assert [weights.pick(number) for number in randoms] == theirs
 
 
-def test_nothing_adapted_is_even(oracle: Oracle, chance: random.Random) -> None:
+def test_weights_are_even_without_adaptive_partitioning(oracle: Oracle, chance: random.Random) -> None:
     for _ in range(seeds.examples(50)):
         leaders = leaders_of(chance, chance.choice(COUNTS[:6]))
         randoms = [chance.randrange(2**31) for _ in range(50)]

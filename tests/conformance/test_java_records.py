@@ -254,7 +254,7 @@ def check_encoding(oracle: Oracle, batch: dict[str, Any]) -> None:
 @every_format
 @given(st.data())
 @settings(max_examples=seeds.examples(20))
-def test_what_java_builds_is_decoded(magic: int, codec: str, oracle: Oracle, data: st.DataObject) -> None:
+def test_batches_that_java_builds_are_decoded(magic: int, codec: str, oracle: Oracle, data: st.DataObject) -> None:
     check_decoding(oracle, data.draw(batches(magic, codec)))
 
 

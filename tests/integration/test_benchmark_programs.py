@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("partitions", [1, 8])
-def test_the_floor_and_librdkafka_read_what_the_floor_wrote(
+def test_the_floor_and_librdkafka_read_the_records_of_the_floor(
     cluster: KafkaCluster, topic_name: str, folder: Path, partitions: int
 ) -> None:
     floor, payload = build_floor(folder), write_pool(folder, 100)
@@ -191,7 +191,7 @@ def worker(program: str, task: str, options: Mapping[str, object]) -> list[str]:
     return [sys.executable, "-m", f"benchmarks.workers.{program}", task, *arguments]
 
 
-def test_the_plot_is_drawn_with_what_there_is(folder: Path) -> None:
+def test_the_plot_is_drawn_with_the_available_rows(folder: Path) -> None:
     rounds = [{"mb_per_second": 1.0, "requests_per_second": 0.0, "connections": 2.0}]
     cells = [
         {

@@ -104,7 +104,7 @@ def test_two_clients_and_two_observers_agree(cluster: KafkaCluster, topic_name: 
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_a_broker_has_besides_is_found(
+def test_other_records_in_the_log_are_found(
     cluster: KafkaCluster, topic_name: str, tmp_path: Path, client: str
 ) -> None:
     path = tmp_path / "history"
@@ -160,7 +160,7 @@ def test_a_transaction_in_between_ends_the_judged_part(cluster: KafkaCluster, to
     assert (report.counts["committed"], report.counts["unjudged"], report.counts["views"]) == (1, 0, 8)
 
 
-def test_observers_say_what_goes_wrong(
+def test_observers_report_errors(
     cluster: KafkaCluster, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with History(tmp_path / "history") as history:

@@ -3,8 +3,8 @@
 | kind | schedules | judge |
 |---|---|---|
 | `plain` | `tests/support/group/schedule.py`: consumers alone, brokers that fail | in itself |
-| `combined` | `tests/support/group/combinations.py`: programs of every kind under combined faults | `group_judge.py` |
-| `share` | `tests/support/share/combinations.py`: share groups with slow brokers | `share_judge.py` |
+| `combined` | `tests/support/group/combinations.py`: all kinds of programs and faults | `support/group/judge.py` |
+| `share` | `tests/support/share/combinations.py`: share groups with slow brokers | `support/share/judge.py` |
 
 Each seed plays one schedule of each kind. A schedule that fails prints its events, and the command that repeats it.
 0: nothing was found; 1: something was.

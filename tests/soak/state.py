@@ -41,8 +41,8 @@ class State:
     its clients speak.
 
     `seconds` are those under load, in segments that were judged; `episode` is the number of the next one, `segment`
-    that of the next segment. `attempts` counts the segments that were begun. After a heal everything was readable
-    within `recovery_s`, and what was under way was settled within `settled_s`.
+    that of the next segment. `attempts` counts the segments that were begun. After a heal readers got every
+    acknowledged record within `recovery_s`, and records and transactions in progress had outcomes within `settled_s`.
     """
 
     seed: int

@@ -48,8 +48,8 @@ def text(state: State) -> str:
         *(f"| **{name}** | {state.kafwire.found[name]:,} | {state.control.found[name]:,} |" for name in KINDS),
         "",
         f"Faults that took effect, {state.faults.total():,}: {_counts(dict(state.faults))}.",
-        f"After the faults had ended everything was readable within {state.recovery_s:.1f} s, and what was under way",
-        f"settled within {state.settled_s:.1f} s.",
+        f"After a fault had ended, readers got every acknowledged record within {state.recovery_s:.1f} s, and each",
+        f"record and transaction in progress had an outcome within {state.settled_s:.1f} s.",
         f"Memory of kafwire's processes, in MiB after 30 s, at the end and at the most: {_memory(state)}.",
         f"Errors raised to users of kafwire: {_errors(state.kafwire)}; of the control: {_errors(state.control)}.",
     ]

@@ -212,7 +212,7 @@ def test_an_archive_goes_back_into_a_topic(kafka: EmbeddedKafka, do: Do, tmp_pat
     assert found == list(range(50))
 
 
-def test_what_spark_or_the_columns_refuse_is_raised(kafka: EmbeddedKafka, do: Do, tmp_path: Path) -> None:
+def test_a_refusal_by_spark_or_the_columns_is_raised(kafka: EmbeddedKafka, do: Do, tmp_path: Path) -> None:
     kafka.create_topic("plain", partitions=1)
     job = f"""
         trigger = "batch"

@@ -167,7 +167,7 @@ def test_files_are_looked_for_on_each_node(
             attempt()
 
 
-def test_a_java_keystore_is_refused_with_what_converts_it(
+def test_a_java_keystore_is_refused_with_the_command_that_converts_it(
     spark: SparkSession, secured: KafkaCluster, topic_name: str, tmp_path: Path
 ) -> None:
     store = tmp_path / "client.jks"

@@ -98,7 +98,7 @@ def test_an_empty_partition_column_leaves_the_choice(
     assert len(consume(topic)) == 2
 
 
-def test_what_was_read_can_be_written_back(
+def test_rows_that_were_read_can_be_written_back(
     spark: SparkSession, make_topic: Make, save: Save, consume: Consume, load: Load
 ) -> None:
     source, copy = make_topic(2, suffix="-a"), make_topic(2, suffix="-b")
@@ -138,7 +138,7 @@ def test_what_was_read_can_be_written_back(
         ("repeat('x', 3000000) as value", {"topic": "{topic}"}, "while writing to topic {topic}"),
     ],
 )
-def test_what_cannot_be_written_is_named(
+def test_rows_that_cannot_be_written_are_named(
     spark: SparkSession, make_topic: Make, save: Save, columns: str, options: dict[str, str], said: str
 ) -> None:
     topic = make_topic()

@@ -110,7 +110,7 @@ def _run(body: str, bootstrap: str) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize("task", _TASKS)
-def test_a_process_loads_only_what_its_one_record_needs(task: str, bootstrap: str) -> None:
+def test_a_process_loads_only_modules_that_its_one_record_needs(task: str, bootstrap: str) -> None:
     body, foreign, most = _TASKS[task]
     modules, late = _run(body, bootstrap)
     assert [name for name in modules if name.startswith(foreign)] == []

@@ -65,7 +65,7 @@ def test_an_object_without_init_is_not_made_or_does_no_harm(cls: type) -> None:
 
 
 @pytest.mark.parametrize("cls", [Delivery, kafwire.Batch, kafwire.RecordBatch])
-def test_what_kafwire_makes_cannot_be_called(cls: type) -> None:
+def test_classes_that_only_kafwire_makes_cannot_be_called(cls: type) -> None:
     with pytest.raises(TypeError, match="made by|decoding makes"):
         cls()
 

@@ -88,7 +88,7 @@ def test_a_copy_of_a_value_has_every_field(kind: type, way: str) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(HANDLES, key=name_of), ids=name_of)
-def test_what_owns_connections_refuses_copies(kind: type) -> None:
+def test_owners_of_connections_refuse_copies(kind: type) -> None:
     class Like:
         __reduce_ex__ = kind.__reduce_ex__
 
@@ -112,7 +112,7 @@ def test_a_refusal_names_the_class_that_was_called_and_is_one_sentence(kind: Any
         assert ". " not in str(caught.value)
 
 
-def test_a_refusal_says_what_to_hand_over() -> None:
+def test_a_refusal_names_the_value_to_hand_over() -> None:
     (batch,) = kafwire.records.decode_batches(kafwire.records.encode_batch([b"v"]))
     for way in COPIES.values():
         with pytest.raises(TypeError, match="RecordBatch objects .* hand over a list of their records, or to_arrow"):

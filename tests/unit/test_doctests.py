@@ -147,7 +147,7 @@ def test_a_class_or_function_has_an_example(one: Documented) -> None:
 
 
 @pytest.mark.parametrize("name", [f"{cls}.{method}" for cls, methods in FIRST.items() for method in methods])
-def test_what_users_call_first_has_an_example(name: str) -> None:
+def test_first_calls_of_users_have_examples(name: str) -> None:
     assert ">>> " in sections(DOCUMENTED[name].doc).get("Example", "")
 
 

@@ -32,7 +32,7 @@ from kafwire.spark.exactly_once.outcomes import Outcome
 from kafwire.types import TransactionHandle
 
 
-def test_broker_error_says_what_and_where() -> None:
+def test_a_broker_error_names_the_operation_and_the_place() -> None:
     error = broker_error(6, "topic flights, partition 3, broker 1")
     assert type(error) is BrokerError
     assert (error.code, error.name, error.retriable) == (6, "NOT_LEADER_OR_FOLLOWER", True)
@@ -81,7 +81,7 @@ def test_a_denied_unknown_request() -> None:
     assert broker_error(31, api="Heartbeat").message == "no ACL permits this to this client on the Cluster"
 
 
-def test_what_will_do_instead() -> None:
+def test_alternative_permissions() -> None:
     assert broker_error(29, api="CreateTopics", topic="t").message == (
         "this client needs an ACL that permits Create on Topic 't', or Create on the Cluster"
     )

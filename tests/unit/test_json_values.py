@@ -100,7 +100,7 @@ def test_read(text: str) -> None:
     assert json_values.decode(text.encode()) == json.loads(text)
 
 
-def test_reads_what_python_writes() -> None:
+def test_reads_values_that_python_writes() -> None:
     assert math.isnan(json_values.decode(b"NaN"))
     assert json_values.decode(b"[-Infinity]") == [-math.inf]
 

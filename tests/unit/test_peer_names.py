@@ -73,7 +73,7 @@ def test_reading_one_is_an_attribute_error_with_the_line(kind: Any, table: Table
 
 
 @pytest.mark.parametrize(("kind", "table"), BOTH, ids=IDS)
-def test_a_line_names_what_there_is(kind: type, table: Table) -> None:
+def test_a_line_names_existing_methods_and_requests(kind: type, table: Table) -> None:
     """Its calls are of methods that the class has, awaited if they are to be, with requests and fields of Kafka's."""
     kinds = {
         "producer": "Producer",
@@ -173,7 +173,7 @@ def test_parameters_of_the_peers_are_a_type_error_with_the_line() -> None:
 
 
 @pytest.mark.parametrize(("kind", "table"), ARGUMENTS, ids=[kind.__name__ for kind, _ in ARGUMENTS])
-def test_methods_with_such_parameters_stay_what_they_were(kind: type, table: dict[str, Table]) -> None:
+def test_methods_with_such_parameters_keep_their_signatures(kind: type, table: dict[str, Table]) -> None:
     for name, lines in table.items():
         method = getattr(kind, name)
         below = method.__wrapped__

@@ -123,7 +123,7 @@ def test_a_function_gets_topic_and_headers_and_may_add_some() -> None:
         (lambda *arguments: awaited(*arguments), "x", "give an async function"),  # noqa: PLW0108
     ],
 )
-def test_what_cannot_be_serialized(spec: Any, value: Any, told: str) -> None:
+def test_values_that_cannot_be_serialized(spec: Any, value: Any, told: str) -> None:
     with pytest.raises(SerializationError, match="the value of a record for t cannot be serialized: ") as caught:
         serialized(spec, value)
     error = caught.value
@@ -133,7 +133,7 @@ def test_what_cannot_be_serialized(spec: Any, value: Any, told: str) -> None:
 
 
 @pytest.mark.parametrize(("spec", "data"), [(str, b"\xff"), ("json", b"{"), (Flight, b"{}"), (Person, b"5")])
-def test_what_cannot_be_deserialized(spec: Any, data: bytes) -> None:
+def test_bytes_that_cannot_be_deserialized(spec: Any, data: bytes) -> None:
     with pytest.raises(SerializationError, match=r"the value of t-3 at offset 7 cannot be deserialized: ") as caught:
         deserialized(spec, data)
     error = caught.value
@@ -245,7 +245,7 @@ def batches(world: World, **options: Any) -> list[kafwire.Batch]:
         return found
 
 
-def test_a_batch_gives_what_was_deserialized(world: World) -> None:
+def test_a_batch_returns_deserialized_values(world: World) -> None:
     first, second = batches(world, value_deserializer=lambda data, topic, headers: (data, topic, headers))
     assert [record.value for record in first] == [(value, "t", []) for value in VALUES]
     assert first[1].value == (b"b", "t", [])

@@ -117,7 +117,7 @@ THREE = shown("x", "t", HEADERS)
         ("<{}>".format, b"<x>"),
     ],
 )
-def test_a_function_is_called_by_what_it_requires(function: Callable[..., Any], expected: bytes) -> None:
+def test_a_function_gets_the_arguments_that_it_requires(function: Callable[..., Any], expected: bytes) -> None:
     assert serialized(function, "x") == expected
 
 
@@ -269,7 +269,7 @@ class Four:
         5,
     ],
 )
-def test_what_cannot_be_called_is_refused_when_the_client_is_made(spec: Any) -> None:
+def test_a_serializer_that_cannot_be_called_is_refused_by_the_constructor(spec: Any) -> None:
     for client, option in (
         (kafwire.Producer, "key_serializer"),
         (kafwire.AsyncProducer, "value_serializer"),
@@ -281,7 +281,7 @@ def test_what_cannot_be_called_is_refused_when_the_client_is_made(spec: Any) -> 
             client("127.0.0.1:1", **{option: spec})
 
 
-def test_the_refusal_shows_what_it_takes_and_a_class_its_objects() -> None:
+def test_the_refusal_shows_the_parameters_and_for_a_class_those_of_its_objects() -> None:
     with pytest.raises(ConfigError, match=r"it takes \(value, topic\), and is called as one of \(value\), \(value, t"):
         serialized(lambda value, topic: b"", "x")
     with pytest.raises(ConfigError, match=r"it takes \(a, b\), and is called as one of serialize\(data, topic, head"):

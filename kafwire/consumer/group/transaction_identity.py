@@ -5,7 +5,7 @@ that the commit names, and not those whose records the transaction holds. So a t
 member, and these rules keep it from committing records of a lost or revoked partition:
 
 1. The member must own each named partition when the offsets are sent. The group metadata is read first
-   (`group_metadata()`), the ownership after it; `group/ownership.py` explains the race.
+   (`group_metadata()`), the ownership after it; `consumer/ownership.py` explains the race.
 2. A partition that was taken away with records in hand, or uncommitted, is *gone* until one transaction was refused for
    it, even if it was assigned again meanwhile: that transaction may hold records of the former assignment. The next
    transaction holds none.

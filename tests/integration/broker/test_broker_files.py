@@ -122,7 +122,7 @@ class Writer:
 
 
 @pytest.mark.parametrize("kills", [10, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(1200)])])
-def test_what_was_acknowledged_survives_kills(tmp_path: Path, kills: int) -> None:
+def test_acknowledged_records_survive_kills(tmp_path: Path, kills: int) -> None:
     rng = random.Random(seeds.of_test())
     with EmbeddedKafka(data=tmp_path / "data") as kafka:
         kafka.ask(lambda state: state.topics.create(TOPIC, 1, configs={"segment.bytes": "1048576"}))

@@ -135,7 +135,7 @@ def test_two_members_share_a_topic_and_one_goes_on_where_the_other_was(stage: St
     ("one", "other"),
     often([("confluent", "confluent"), ("java", "java"), ("java", "confluent")], ("java", "confluent")),
 )
-def test_cooperative_members_keep_what_they_have(stage: Stage, one: str, other: str) -> None:
+def test_cooperative_members_keep_their_partitions(stage: Stage, one: str, other: str) -> None:
     how = {"partition_assignment_strategy": "cooperative-sticky"}
     first = stage.join(one, **how)
     stage.shared(first)

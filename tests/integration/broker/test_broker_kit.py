@@ -396,7 +396,7 @@ def run_pytest(folder: Path, text: str, *options: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_failed_test_shows_what_was_asked(tmp_path: Path) -> None:
+def test_a_failed_test_shows_the_requests(tmp_path: Path) -> None:
     said = run_pytest(
         tmp_path,
         """
@@ -416,7 +416,7 @@ def test_a_failed_test_shows_what_was_asked(tmp_path: Path) -> None:
     assert "of app  flights-0  [connection closed]" in said
 
 
-def test_what_a_test_does_not_use_is_not_imported(tmp_path: Path) -> None:
+def test_modules_that_a_test_does_not_use_are_not_imported(tmp_path: Path) -> None:
     said = run_pytest(
         tmp_path,
         """

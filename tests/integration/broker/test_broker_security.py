@@ -180,7 +180,7 @@ def test_a_wrong_password_is_refused(
         Security(properties={"ssl.principal.mapping.rules": "RULE"}),
     ],
 )
-def test_what_this_broker_does_not_have_is_refused(listener: Security) -> None:
+def test_security_that_this_broker_lacks_is_refused(listener: Security) -> None:
     with pytest.raises(ValueError, match=r"EmbeddedKafka has no|versions of TLS|invalid rules"):
         EmbeddedKafka(security=listener)
 

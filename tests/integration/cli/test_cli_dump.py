@@ -261,7 +261,7 @@ ENTRY = re.compile(
 )
 
 
-def test_indexes_of_transactions_are_what_kafkas_own_tool_says(
+def test_indexes_of_transactions_agree_with_kafkas_own_tool(
     recorded: tuple[Recorder, KafkaCluster], tmp_path: Path
 ) -> None:
     _, cluster = recorded
@@ -285,7 +285,7 @@ def test_indexes_of_transactions_are_what_kafkas_own_tool_says(
     assert seen
 
 
-def test_the_files_of_a_broker_are_what_kafkas_own_tool_says(
+def test_the_files_of_a_broker_agree_with_kafkas_own_tool(
     recorded: tuple[Recorder, KafkaCluster], tmp_path: Path
 ) -> None:
     _, cluster = recorded

@@ -76,7 +76,7 @@ def committed(kafka: EmbeddedKafka) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("options", PROTOCOLS, ids=["consumer", "classic"])
-def test_members_share_a_topic_and_leave_what_they_have_printed(kafka: EmbeddedKafka, options: list[str]) -> None:
+def test_members_share_a_topic_and_commit_printed_records(kafka: EmbeddedKafka, options: list[str]) -> None:
     lines = fill(kafka, 20)
     first = start(kafka, "t", *options)
     try:
@@ -99,7 +99,7 @@ def test_members_share_a_topic_and_leave_what_they_have_printed(kafka: EmbeddedK
     assert committed(kafka) == dict.fromkeys(range(PARTITIONS), 26)
 
 
-def test_what_a_slow_reader_did_not_take_is_not_committed(kafka: EmbeddedKafka) -> None:
+def test_records_that_a_slow_reader_did_not_take_are_not_committed(kafka: EmbeddedKafka) -> None:
     """The pipe is full in the middle of a batch, which is in hand; the rest of the group's work goes elsewhere."""
     lines = fill(kafka, 20_000)
     slow = start(kafka, "t", "-X", "group.protocol=consumer")

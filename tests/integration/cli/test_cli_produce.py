@@ -173,7 +173,7 @@ def test_a_line_that_is_too_long_among_many(run: Run, broker: ScriptedBroker) ->
     assert broker.values("t") == lines
 
 
-def test_what_the_broker_refuses(run: Run, broker: ScriptedBroker, tmp_path: Path) -> None:
+def test_lines_that_the_broker_refuses(run: Run, broker: ScriptedBroker, tmp_path: Path) -> None:
     files = [tmp_path / name for name in "ab"]
     for number, file in enumerate(files):
         file.write_bytes(b"\n".join(b"%d%d" % (number, line) * 300 for line in range(5)))
@@ -279,7 +279,7 @@ def write(process: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_sends_what_was_read(broker: ScriptedBroker, number: signal.Signals, code: int) -> None:
+def test_an_interrupt_sends_the_lines_that_were_read(broker: ScriptedBroker, number: signal.Signals, code: int) -> None:
     broker.script("Produce", scripted.behave, scripted.after(0.3))
     with start(broker, "-X", "linger.ms=0") as process:
         write(process, b"a\n")

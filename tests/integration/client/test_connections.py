@@ -135,7 +135,7 @@ def test_partitions_that_are_added_are_noticed(
     assert cluster.metadata.names == {info.topic_id: topic_name}
 
 
-def test_connections_count_what_a_real_broker_sends(cluster: KafkaCluster, on_engine: Callable[..., Cluster]) -> None:
+def test_connections_count_the_bytes_of_a_real_broker(cluster: KafkaCluster, on_engine: Callable[..., Cluster]) -> None:
     client = on_engine(cluster.bootstrap)
     native = default_engine().native
     run(client.refresh())

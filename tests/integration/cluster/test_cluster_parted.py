@@ -44,6 +44,6 @@ def test_a_leader_that_is_parted_leads_no_more() -> None:
         assert client.offsets([TopicPartition("t", 0)], "latest") == {TopicPartition("t", 0): 2}
 
 
-def test_what_does_not_stand_between_nodes_cannot_part_them() -> None:
+def test_a_cluster_without_proxies_between_nodes_cannot_be_parted() -> None:
     with pytest.raises(ClusterError, match="partitions=True"):
         KafkaCluster(1).part(1)

@@ -222,7 +222,7 @@ def test_the_broker_says_how_long_an_authentication_lasts(
     assert (answer.error_code, answer.session_lifetime_ms) == (0, lifetime_ms)
 
 
-def test_what_no_acl_allows_is_denied(secured: KafkaCluster, topic: str) -> None:
+def test_a_request_without_an_acl_is_denied(secured: KafkaCluster, topic: str) -> None:
     made = options(secured, "alice", "SCRAM-SHA-512")
     error = write(made, topic)
     assert error is not None

@@ -73,7 +73,7 @@ def test_a_connection_breaks(cluster: KafkaCluster, topic_name: str, fault: Any,
 
 
 @pytest.mark.timeout(240)
-def test_a_leader_dies_before_its_followers_have_what_it_has_taken(cluster: KafkaCluster, topic_name: str) -> None:
+def test_a_leader_dies_before_its_followers_have_its_records(cluster: KafkaCluster, topic_name: str) -> None:
     """Followers stand still, so nothing is replicated; the leader after the death does not have the record."""
     make_topic(cluster.direct, topic_name, replication_factor=3)
     with ExitStack() as stack:

@@ -33,7 +33,7 @@ async def rows_of(scan: Any) -> list[tuple[int, int]]:
     return [(batch.partition, record.offset) async for batch in scan.batches() for record in batch]
 
 
-def test_it_reads_what_a_blocking_scan_reads(cluster: KafkaCluster, topic: str) -> None:
+def test_it_reads_the_rows_of_a_blocking_scan(cluster: KafkaCluster, topic: str) -> None:
     async def read(**options: Any) -> list[tuple[int, int]]:
         async with kafwire.AsyncClient(cluster.bootstrap) as client, await client.scan(topic, **options) as scan:
             assert sum(r.end - r.start for r in scan.ranges) <= RECORDS

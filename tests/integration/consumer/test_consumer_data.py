@@ -187,7 +187,7 @@ def test_lag_and_ends_are_those_that_others_see(flavour: Flavour, bootstrap: str
     other.close()
 
 
-def test_what_was_deleted_is_passed_over_by_policy(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
+def test_deleted_records_are_passed_over_by_policy(flavour: Flavour, bootstrap: str, topic_name: str) -> None:
     """Offsets below the log's start: confluent-kafka #1787 skips them in silence."""
     make_topic(bootstrap, topic_name)
     where = TopicPartition(topic_name, 0)

@@ -94,7 +94,7 @@ def test_records_one_by_one_go_on_after_an_error(cluster: KafkaCluster, topic: s
         assert [record.value for record in records(consumer, 2)] == [b"3", b"4"]
 
 
-def test_what_was_committed_by_hand_stands_after_a_close(cluster: KafkaCluster, topic: str, flavour: Flavour) -> None:
+def test_an_explicit_commit_stands_after_a_close(cluster: KafkaCluster, topic: str, flavour: Flavour) -> None:
     where = TopicPartition(topic, 1)
     options: dict[str, Any] = {"assign": [where], "group_id": topic, "auto_commit_interval_ms": 3_600_000}
     with flavour.consumer(cluster.bootstrap, start="earliest", **options) as consumer:

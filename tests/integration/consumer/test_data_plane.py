@@ -128,7 +128,7 @@ def test_no_plain_connection_takes_an_asyncio_receiver(
     assert after["bytes_in"] - before["bytes_in"] >= 100 * len(value), "and received it all"
 
 
-def test_the_spies_see_what_they_are_to_see(spies: list[str]) -> None:
+def test_the_spies_see_the_gil(spies: list[str]) -> None:
     """Were the engine to connect by asyncio, the test above would fail."""
 
     async def connect(port: int) -> None:
@@ -203,7 +203,7 @@ def test_an_arrow_stream_is_decoded_while_another_thread_holds_the_gil(cluster: 
     raise AssertionError("the stream was always over before the GIL was held")
 
 
-def test_what_needs_the_gil_stands_still_meanwhile(cluster: KafkaCluster, million: str) -> None:
+def test_code_that_needs_the_gil_stops_meanwhile(cluster: KafkaCluster, million: str) -> None:
     """The test above can fail: batches as Python objects wait for the GIL."""
     scan = scan_all(cluster, million)
     batches = scan.batches()
@@ -224,7 +224,7 @@ def test_no_python_object_is_kept_for_a_record_of_a_scan(cluster: KafkaCluster, 
     assert made < 10_000
 
 
-def test_what_a_scan_fetches_ahead_stays_within_its_budget(cluster: KafkaCluster, million: str) -> None:
+def test_prefetched_bytes_of_a_scan_stay_within_its_budget(cluster: KafkaCluster, million: str) -> None:
     """A reader that has not begun yet: fetching stops at fetch_memory, and goes on with the reading."""
     scan = kafwire.scan(cluster.bootstrap, million, fetch_memory=1_000_000, fetch_max_bytes=200_000)
     fetcher = fetcher_of(scan)

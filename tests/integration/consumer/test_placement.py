@@ -103,7 +103,7 @@ def is_hashed(partitioner: str, key: bytes | None) -> bool:
 def test_keys_are_placed_as_librdkafka_places_them(
     keys: list[bytes | None], partitioner: str, partitions: int, way: str
 ) -> None:
-    """All counts for each: `test_partition_hashes.py`, where librdkafka is asked without a broker."""
+    """`test_partitioner_hashes.py` has all counts for each: librdkafka computes them without a broker."""
     with ScriptedBroker({"t": partitions}) as broker:
         theirs = by_confluent(broker, keys, partitioner)
         assert theirs == placed(broker)

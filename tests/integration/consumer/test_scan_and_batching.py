@@ -59,7 +59,7 @@ def test_batch_size_1_makes_batches_of_one_record(cluster: KafkaCluster, topic_n
     assert values(cluster, topic_name) == [b"%d" % number for number in range(40)]
 
 
-def test_linger_ms_gathers_what_comes_one_by_one(cluster: KafkaCluster, topic_name: str) -> None:
+def test_linger_ms_gathers_single_records(cluster: KafkaCluster, topic_name: str) -> None:
     make_topic(cluster, topic_name)
     with kafwire.Producer(cluster.bootstrap, linger_ms=60_000) as producer:
         first = producer.send(topic_name, b"0")

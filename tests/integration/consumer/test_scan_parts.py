@@ -117,7 +117,7 @@ def read(split: Any) -> list[Row]:
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 3, 7, 40])
-def test_the_pieces_are_what_the_scan_would_have_read(cluster: KafkaCluster, topic_name: str, pieces: int) -> None:
+def test_the_pieces_together_are_the_rows_of_the_scan(cluster: KafkaCluster, topic_name: str, pieces: int) -> None:
     made = make_topic(cluster, topic_name, [700, 3, 0, 350, 352])
     splits = kafwire.scan(cluster.bootstrap, topic_name).split(pieces)
     assert len(splits) == pieces

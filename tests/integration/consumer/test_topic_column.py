@@ -154,7 +154,7 @@ def test_a_partition_for_all_is_one_of_each_topic(flavour: Flavour, broker: Scri
             producer.send_batch(None, table, partition=2)
 
 
-def test_wrong_rows_are_named_and_what_came_before_is_sent(flavour: Flavour, broker: ScriptedBroker) -> None:
+def test_wrong_rows_are_named_and_earlier_rows_are_sent(flavour: Flavour, broker: ScriptedBroker) -> None:
     first = pa.record_batch({"value": [b"1", b"2"], "topic": ["u", "u"]})
 
     def table(*names: Any, **columns: Any) -> pa.Table:

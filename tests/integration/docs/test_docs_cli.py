@@ -22,7 +22,7 @@ from tests.support.doc_blocks import ADDRESS, ROOT, Block, blocks
 PLAIN = {str(block): block for block in blocks("") if block.document in {"README", "cli"}}
 # Blocks that are only parsed, by how they begin, and why.
 PARSED = {
-    'pip install ".[arrow]"': "tests/integration/docs/test_first_hour.py installs what was built here",
+    'pip install ".[arrow]"': "tests/integration/docs/test_first_hour.py installs the built package",
     "kafwire broker\n": "it runs until Ctrl-C: tests/unit/cli/test_broker.py",
     "make demo": "it is what runs these tests",
     "$ kafwire consume __consumer_offsets": "records of other tests: tests/unit/cli/test_consume_choice.py",

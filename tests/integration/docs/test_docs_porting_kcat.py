@@ -58,14 +58,14 @@ def without_broker(printed: Any) -> Any:
 
 
 @pytest.mark.parametrize(("theirs", "ours"), COMMANDS)
-def test_a_command_prints_what_kcat_prints(theirs: str, ours: str, commands: dict[str, Any]) -> None:
+def test_a_command_prints_the_output_of_kcat(theirs: str, ours: str, commands: dict[str, Any]) -> None:
     expected = without_broker(shared(KCAT["commands"]["printed"][theirs], theirs))
     assert likeness(shared(commands["printed"][ours], ours), expected) == expected
     if "kcat -P" not in theirs and "-o end" not in theirs:
         assert expected
 
 
-def test_the_commands_leave_what_kcat_leaves(commands: dict[str, Any]) -> None:
+def test_the_commands_leave_the_records_of_kcat(commands: dict[str, Any]) -> None:
     assert commands["records"] == KCAT["commands"]["records"]
     assert commands["committed"] == KCAT["commands"]["committed"]
     assert len(commands["records"]["bills"]) == 5

@@ -34,7 +34,7 @@ def confluent(bootstrap: str, group_id: str, **options: Any) -> ck.Consumer:
     return ck.Consumer({**known, **options})
 
 
-def test_another_client_sees_what_was_committed_and_the_reverse(bootstrap: str, topic: str) -> None:
+def test_another_client_sees_committed_offsets_and_the_reverse(bootstrap: str, topic: str) -> None:
     # librdkafka stores the zero byte that ends a text in C, and reads a text without one past its end.
     other = confluent(bootstrap, topic)
     with offsets_of(bootstrap, topic) as ours:

@@ -104,7 +104,7 @@ def test_a_batch_has_its_limit_and_the_rest_follows(shop: Shop, kafka: EmbeddedK
     assert values(kafka) == list(map(str, range(7)))
 
 
-def test_nothing_is_sent_where_nothing_is(shop: Shop, kafka: EmbeddedKafka) -> None:
+def test_an_empty_outbox_sends_nothing(shop: Shop, kafka: EmbeddedKafka) -> None:
     with outbox_of(shop, kafka) as outbox:
         assert outbox.relay() == 0
     assert kafka.requests("Produce") == []
@@ -303,7 +303,7 @@ def test_a_record_that_the_broker_refuses(shop: Shop, kafka: EmbeddedKafka) -> N
     assert shop.left() == [1]
 
 
-def test_what_acls_do_not_permit(shop: Shop) -> None:
+def test_operations_that_acls_do_not_permit(shop: Shop) -> None:
     with EmbeddedKafka(acls=[]) as kafka, outbox_of(shop, kafka) as outbox, pytest.raises(AuthorizationError):
         outbox.run()
 

@@ -113,7 +113,7 @@ def test_a_relay_that_was_idle_for_long_goes_on(shop: Shop) -> None:
     assert shop.relayed() == [b"a", b"b", b"c"]
 
 
-def test_it_does_not_send_what_another_relay_has_sent_meanwhile(shop: Shop) -> None:
+def test_it_does_not_send_rows_that_another_relay_has_sent_meanwhile(shop: Shop) -> None:
     """The other one died before it removed its row, and was forgotten too."""
 
     def on_step(step: Step) -> None:

@@ -91,7 +91,7 @@ def test_the_rows_before_it_are_relayed_and_it_is_named(shop: Shop) -> None:
     assert [row[0] for row in shop.rows("SELECT id FROM outbox ORDER BY id")] == list(range(41, 61))
 
 
-def test_it_goes_to_a_table(shop: Shop) -> None:
+def test_a_refused_row_goes_to_a_table(shop: Shop) -> None:
     with shop.outbox(dead_letter_table="outbox_dead_letters") as outbox:
         while outbox.relay():
             pass
@@ -105,7 +105,7 @@ def test_it_goes_to_a_table(shop: Shop) -> None:
     assert shop.rows("SELECT id FROM outbox") == []
 
 
-def test_it_goes_to_a_topic(shop: Shop) -> None:
+def test_a_refused_row_goes_to_a_topic(shop: Shop) -> None:
     with shop.outbox(dead_letter_topic="letters") as outbox:
         if len(shop.bad[2] or "") > 50_000:
             with pytest.raises(RecordTooLargeError) as caught:

@@ -131,7 +131,7 @@ def test_every_record_arrives_once_and_in_order(broker: ScriptedBroker, step: St
     assert broker.values("t", 0) == [*numbers(FIRST), b"first", *numbers(20), *numbers(FIRST)]
 
 
-def test_nothing_is_kept_of_what_was_acknowledged(broker: ScriptedBroker) -> None:
+def test_acknowledged_records_leave_no_memory(broker: ScriptedBroker) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         warm_up(producer)
         for value in numbers(300):
@@ -266,7 +266,9 @@ def test_a_signal_ends_the_wait_and_nothing_else(broker: ScriptedBroker) -> None
 
 
 @pytest.mark.parametrize("options", [{}, {"enable_idempotence": False}], ids=str)
-def test_a_signal_handler_waits_for_what_it_interrupted(broker: ScriptedBroker, options: dict[str, Any]) -> None:
+def test_a_signal_handler_waits_for_the_send_that_it_interrupted(
+    broker: ScriptedBroker, options: dict[str, Any]
+) -> None:
     seen: list[int] = []
     sent: list[Delivery] = []
 

@@ -156,7 +156,7 @@ def expiring(**options: object) -> dict[str, Any]:
     return QUICK | {"request_timeout_ms": 200, "delivery_timeout_ms": 900} | options
 
 
-def test_delivery_timeout_of_what_was_sent_says_that_it_may_be_there(broker: ScriptedBroker) -> None:
+def test_delivery_timeout_of_sent_records_says_that_they_may_be_stored(broker: ScriptedBroker) -> None:
     broker.always("Produce", scripted.lose_answer)
     with kafwire.Producer(broker.bootstrap, **expiring()) as producer:
         with within(10, at_least=0.8), pytest.raises(KafkaTimeoutError, match="t-0.*may or may not be in the log"):
@@ -168,7 +168,7 @@ def test_delivery_timeout_of_what_was_sent_says_that_it_may_be_there(broker: Scr
     assert broker.values("t", 0) == [b"x", b"y"]
 
 
-def test_delivery_timeout_of_what_could_not_be_sent_says_why(broker: ScriptedBroker) -> None:
+def test_delivery_timeout_of_unsent_records_says_why(broker: ScriptedBroker) -> None:
     with kafwire.Producer(broker.bootstrap, **expiring()) as producer, within(10):
         producer.send("t", b"x", partition=0).result(10)
         for node in (1, 2):
@@ -228,7 +228,7 @@ def test_flush_and_close_return_in_time(broker: ScriptedBroker) -> None:
     producer.close()
 
 
-def test_close_gives_up_what_could_not_be_sent(broker: ScriptedBroker) -> None:
+def test_close_gives_up_unsent_records(broker: ScriptedBroker) -> None:
     broker.lead("t", 1, 2)
     producer = kafwire.Producer(broker.bootstrap, **QUICK)
     producer.send("t", b"x", partition=0).result(10)
@@ -531,7 +531,7 @@ def test_acks(broker: ScriptedBroker, acks: str | int, wire: int) -> None:
     assert all((batch.producer_id >= 0) == (acks == "all") for batch in batches)
 
 
-def test_without_acks_a_closed_connection_fails_what_it_still_held(broker: ScriptedBroker) -> None:
+def test_without_acks_a_closed_connection_fails_its_unwritten_records(broker: ScriptedBroker) -> None:
     """No more can be known: a sent record is done, the next record finds another connection."""
     broker.script("Produce", scripted.close)
     with kafwire.Producer(broker.bootstrap, **QUICK | {"acks": 0}) as producer, within(10):

@@ -32,7 +32,7 @@ def broker() -> Iterator[ScriptedBroker]:
         yield running
 
 
-def test_a_record_and_what_became_of_it(flavour: Flavour, broker: ScriptedBroker) -> None:
+def test_a_record_and_its_outcome(flavour: Flavour, broker: ScriptedBroker) -> None:
     with flavour.producer(broker.bootstrap, **QUICK) as producer, within(10):
         deliveries = [
             producer.send("t", b"v", key=b"k", headers=[("h", b"1")], timestamp_ms=17, partition=1),
@@ -161,7 +161,7 @@ def test_a_refused_record(flavour: Flavour, broker: ScriptedBroker) -> None:
 @pytest.mark.parametrize(
     "step", [scripted.lose_answer, scripted.close, scripted.error(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 )
-def test_what_goes_wrong_on_the_way_is_mended(flavour: Flavour, broker: ScriptedBroker, step: scripted.Step) -> None:
+def test_faults_on_the_way_are_mended(flavour: Flavour, broker: ScriptedBroker, step: scripted.Step) -> None:
     broker.script("Produce", *[scripted.behave, step] * 6)
     with flavour.producer(broker.bootstrap, **QUICK, batch_size=1) as producer, within(20):
         deliveries = [producer.send("t", b"%d" % n, partition=0) for n in range(20)]

@@ -49,7 +49,7 @@ def topics(cluster: KafkaCluster, topic_name: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_what_consume_prints_produce_reads(cluster: KafkaCluster, topics: tuple[str, str], codec: str) -> None:
+def test_produce_reads_the_output_of_consume(cluster: KafkaCluster, topics: tuple[str, str], codec: str) -> None:
     """Any bytes, nulls and headers, by delimiters that are not in them."""
     chance = random.Random(seeds.of_test())
     there, back = topics

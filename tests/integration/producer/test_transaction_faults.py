@@ -228,7 +228,9 @@ def read_by_confluent(bootstrap: str, topic: str, partitions: int) -> list[bytes
     return found
 
 
-def test_clients_read_what_the_others_committed(broken: KafkaCluster, topic_name: str, java_client: JavaClient) -> None:
+def test_clients_read_the_transactions_of_others(
+    broken: KafkaCluster, topic_name: str, java_client: JavaClient
+) -> None:
     create(Direct(broken), topic_name, 2)  # type: ignore[arg-type]
     theirs = ck.Producer({"bootstrap.servers": broken.direct, "transactional.id": f"{topic_name}-ck", "linger.ms": 0})
     theirs.init_transactions(30)
@@ -305,9 +307,7 @@ def test_a_producer_that_is_damaged_on_its_way_is_refused_and_not_recognised(
 
 
 @pytest.mark.parametrize(("at", "mask"), [(0, 255), (1, 16), (SEQUENCE[0], 128), (SEQUENCE[3], 1), (VALUE[0], 1)])
-def test_what_else_is_damaged_on_its_way_is_sent_again(
-    broken: KafkaCluster, topic_name: str, at: int, mask: int
-) -> None:
+def test_other_damaged_requests_are_sent_again(broken: KafkaCluster, topic_name: str, at: int, mask: int) -> None:
     create(Direct(broken), topic_name, 1)  # type: ignore[arg-type]
     with kafwire.Producer(broken.bootstrap, transactional_id=topic_name, **QUICK) as producer:
         producer.init_transactions()

@@ -30,7 +30,7 @@ def topic(broker: KafkaCluster, topic_name: str) -> str:
     return topic_name
 
 
-def test_a_scan_begun_at_once_reads_what_the_transactions_came_to(broker: KafkaCluster, topic: str) -> None:
+def test_a_scan_begun_at_once_reads_the_outcome_of_transactions(broker: KafkaCluster, topic: str) -> None:
     """Up to the offsets of the deliveries: a commit returns before its markers are written."""
     wanted: list[bytes] = []
     with producer_of(broker) as producer, kafwire.Client(broker.bootstrap) as client:

@@ -271,7 +271,7 @@ def test_no_secret_is_shown(secured: KafkaCluster) -> None:
         pickle.dumps(token)
 
 
-def test_what_the_document_shows(secured: KafkaCluster, tmp_path: Path) -> None:
+def test_the_example_of_the_page(secured: KafkaCluster, tmp_path: Path) -> None:
     (block,) = [block for block in blocks("python") if block.document == "delegation-tokens"]
     text = block.text.replace("broker:9094", secured.bootstrap_of("SASL_PLAINTEXT")).replace(
         "SASL_SSL", "SASL_PLAINTEXT"

@@ -428,7 +428,7 @@ def test_no_secret_is_shown(world: World, surface: str) -> None:
     assert world.evidence.hits(surface) == []
 
 
-def test_what_was_done_is_what_was_meant(world: World) -> None:
+def test_each_step_had_its_intended_effect(world: World) -> None:
     """Each success succeeded, each failure failed, and nothing raised an error from outside of kafwire."""
     failed = {where for where, _ in world.evidence.errors}
     assert not [where for where in failed if where.endswith(", success")]

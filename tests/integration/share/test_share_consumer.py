@@ -83,7 +83,7 @@ def values(batch: ShareBatch) -> list[int]:
     return [int(record.value) for record in batch]
 
 
-def test_what_was_handed_out_is_accepted_when_more_is_asked_for(bootstrap: str, topic: str) -> None:
+def test_delivered_records_are_accepted_by_the_next_read(bootstrap: str, topic: str) -> None:
     with ShareConsumer(bootstrap, topics=topic, group_id=topic) as consumer:
         assert list(read(consumer, RECORDS)) == list(range(RECORDS))
         consumer.commit()
@@ -232,7 +232,9 @@ def test_a_renewed_lock_lasts(bootstrap: str, topic: str) -> None:
         consumer.commit()
 
 
-def test_what_was_delivered_too_often_is_rejected(bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_that_was_delivered_too_often_is_rejected(
+    bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with ShareConsumer(bootstrap, topics=topic, group_id=topic, max_deliveries=2, **EXPLICIT) as consumer:
         counts = []
 

@@ -63,7 +63,7 @@ def run(segment: Segment, cluster: KafkaCluster, folder: Path, mistake: str | No
 
 
 @pytest.mark.long  # CI has a soak besides
-def test_nothing_is_found_where_nothing_is_wrong(proxied: KafkaCluster, tmp_path: Path) -> None:
+def test_a_correct_run_has_no_finding(proxied: KafkaCluster, tmp_path: Path) -> None:
     seed = seeds.of_test()
     segment = matrix.segment(seed, next(NUMBERS))
     outcome = run(segment, proxied, tmp_path / "segment")

@@ -91,14 +91,14 @@ def test_both_sources_make_the_same_of_the_same_options(found: Any, name: str) -
 
 
 @pytest.mark.parametrize("name", STRICTER)
-def test_kafwire_refuses_what_spark_s_source_takes(found: Any, name: str) -> None:
+def test_kafwire_refuses_some_options_of_spark_s_source(found: Any, name: str) -> None:
     connector, kafwire = found["same"][name]
     assert isinstance(connector, list), connector
     assert STRICTER[name] in kafwire
 
 
 @pytest.mark.parametrize("name", BETWEEN)
-def test_both_sources_make_the_same_of_what_happens_to_a_topic(found: Any, name: str) -> None:
+def test_both_sources_react_alike_to_changes_of_a_topic(found: Any, name: str) -> None:
     connector, kafwire = found["between"][name]["strict"]
     if name in LOSSES:
         assert isinstance(connector, str), connector

@@ -33,7 +33,7 @@ def test_a_decided_batch_outlives_the_time_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_recover_aborts_what_an_ended_sink_left_open(tmp_path: Path) -> None:
+def test_recover_aborts_open_transactions_of_an_ended_sink(tmp_path: Path) -> None:
     with KafkaCluster(properties=TWO_PHASE) as cluster:
         copies = Copies(cluster, tmp_path, 18, **OPTIONS)
         with copies.driver("task 2 is prepared") as driver:

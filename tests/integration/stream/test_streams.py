@@ -258,7 +258,7 @@ def test_whole_batches_as_arrow(orders: EmbeddedKafka) -> None:
     assert orders.committed("billing") == ALL_COMMITTED
 
 
-def test_a_list_may_be_longer_than_what_the_consumer_hands_out_by_itself(orders: EmbeddedKafka) -> None:
+def test_a_list_may_be_longer_than_a_poll_of_the_consumer(orders: EmbeddedKafka) -> None:
     for number in range(PARTITIONS):
         for one in range(100):
             orders.append("orders", [{"value": b"more %d" % one}], partition=number)

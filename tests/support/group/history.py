@@ -1,4 +1,4 @@
-"""Facts of one simulated group, in simulated seconds: the schedule's driver writes them, `group_judge.py` judges them.
+"""Facts of one simulated group, in simulated seconds: the schedule's driver writes them, `judge.py` judges them.
 
 A history has no behaviour but for its questions: a made one and a recorded one are judged alike.
 """

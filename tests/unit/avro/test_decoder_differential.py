@@ -31,7 +31,7 @@ def wrapped(reader: object, rows: list[object]) -> list[object]:
 
 
 @pytest.mark.parametrize("evolved", [False, True])
-def test_columns_are_what_fastavro_reads(evolved: bool) -> None:
+def test_columns_agree_with_fastavro(evolved: bool) -> None:
     first = of_test()
     for seed in range(first, first + examples(600)):
         samples = Samples(seed, apart=evolved)

@@ -12,7 +12,7 @@ from tests.support.avro_samples import ordered
 from tests.support.java.avro import VECTORS, value
 
 
-def test_columns_are_what_java_read() -> None:
+def test_columns_agree_with_the_vectors_of_java() -> None:
     vectors = json.loads(VECTORS.read_text())
     assert len(vectors) == 60
     for number, vector in enumerate(vectors):

@@ -252,7 +252,7 @@ class Claiming(Bench):
 @pytest.mark.parametrize(
     ("stored", "unsure", "fails"), [(10, 0, False), (9, 0, True), (11, 0, True), (11, 1, False), (12, 1, True)]
 )
-def test_what_a_contender_claims_to_have_written_is_counted_in_the_log(stored: int, unsure: int, fails: bool) -> None:
+def test_the_claimed_records_of_a_contender_are_counted_in_the_log(stored: int, unsure: int, fails: bool) -> None:
     kinds: list[tuple[Kind, float]] = [("produce", 1e-5), ("wait", 0.5), ("pressure", 2.0)]
     for kind, value in kinds:
         bench = Claiming(10, unsure)

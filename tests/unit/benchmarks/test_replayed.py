@@ -47,7 +47,7 @@ def test_the_server_that_replays_is_started_once_for_a_topic() -> None:
     assert asked == [TOPIC]
 
 
-def test_a_broker_without_tls_is_said() -> None:
+def test_a_broker_without_tls_is_an_error_with_the_remedy() -> None:
     with pytest.raises(ContenderError, match="run without --bootstrap"):
         bench()._where(row(replayed=False), Contender("b", "floor", "consume", tls=True))
 

@@ -68,7 +68,7 @@ def test_the_document_keeps_the_text_around_the_table(tmp_path: Path) -> None:
     assert "one\n" not in document.read_text().partition(END)[0].partition(START)[2].splitlines()
 
 
-def test_the_plot_is_drawn_without_what_failed(tmp_path: Path) -> None:
+def test_the_plot_is_drawn_without_failed_cells(tmp_path: Path) -> None:
     _, record = sweep()
     draw(record, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

@@ -96,7 +96,7 @@ def test_lists_grow_and_shrink(driver: Any) -> None:
     assert alter(driver, 2, "t", ("retention.ms", 2, "1")) == ErrorCode.INVALID_CONFIG
 
 
-def test_alter_configs_takes_away_what_it_does_not_name(driver: Any) -> None:
+def test_alter_configs_resets_options_that_it_does_not_name(driver: Any) -> None:
     create(driver, configs={"retention.ms": "7", "segment.ms": "9"})
     request = protocol.AlterConfigsRequest
     configs = [request.AlterableConfig(name="segment.ms", value="8")]

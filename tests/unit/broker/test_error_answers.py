@@ -99,7 +99,7 @@ def test_every_version_has_the_error(api: str) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_the_table_names_what_messages_have(api: str) -> None:
+def test_the_table_names_fields_of_messages(api: str) -> None:
     kind: Any = protocol.MESSAGES[api + "Request"]
     response: Any = protocol.MESSAGES[api + "Response"]
 

@@ -87,7 +87,7 @@ def test_all_requests_fail_until_the_script_is_cleared(driver: BrokerDriver, fau
     assert told(driver.ask(produce(("flights", 0)), 12)) == {("flights", 0): 0}
 
 
-def test_what_else_a_request_asks_for_is_done(driver: BrokerDriver, faults: Faults) -> None:
+def test_other_parts_of_a_request_are_carried_out(driver: BrokerDriver, faults: Faults) -> None:
     faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", topic="flights", partition=1)
     assert told(driver.ask(produce(("flights", 0)), 12)) == {("flights", 0): 0}  # it is not meant for this one
     answer = driver.ask(produce(("flights", 0), ("flights", 1), ("trains", 0)), 12)
@@ -157,7 +157,7 @@ def test_whose_requests_are_meant(
     assert stored(driver, "flights") == (not meets)
 
 
-def test_a_dropped_response_is_of_what_was_done(driver: BrokerDriver, faults: Faults) -> None:
+def test_a_request_whose_response_is_dropped_is_carried_out(driver: BrokerDriver, faults: Faults) -> None:
     faults.drop_response("Produce")
     assert driver.ask(produce(("flights", 0)), 12) is HANG_UP
     assert stored(driver, "flights") == 1

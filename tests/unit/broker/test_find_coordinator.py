@@ -44,7 +44,7 @@ def test_several_keys_at_once(driver: BrokerDriver) -> None:
     assert [(each.key, each.node_id) for each in answer.coordinators] == [("h", 3), ("g", 2)]
 
 
-def test_it_is_where_kafkas_hash_puts_it(driver: BrokerDriver) -> None:
+def test_kafkas_hash_chooses_the_coordinator(driver: BrokerDriver) -> None:
     assert java_hash("group-1") == 293427299
     assert find(driver, "group-1").node_id == [1, 2, 3][293427299 % INTERNAL_PARTITIONS % 3]
 

@@ -71,7 +71,7 @@ def test_texts_that_are_no_address(text: str) -> None:
         parse_advertised(text)
 
 
-def test_what_only_listens_is_advertised_as_localhost() -> None:
+def test_a_wildcard_address_is_advertised_as_localhost() -> None:
     assert [advertised_host(host) for host in ("0.0.0.0", "::", "10.0.0.7", "::1")] == [
         "localhost",
         "localhost",

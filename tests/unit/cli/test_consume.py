@@ -669,7 +669,7 @@ def test_a_count_commits_no_further(world: World) -> None:
     assert world.stored == {ORDERS[0]: 8, ORDERS[1]: 7}
 
 
-def test_what_could_not_be_written_is_not_committed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritten_records_are_not_committed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.polled = forever([batch_of(0, 5, 8), batch_of(1, 5, 9)], end=interrupted)
     assert run_with(Calls(breaks_after=1), monkeypatch, "-G", "g") == 141
     assert world.stored == {ORDERS[0]: 8}

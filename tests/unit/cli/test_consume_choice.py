@@ -59,7 +59,7 @@ def test_records_are_chosen_by_key(kafka: EmbeddedKafka, options: list[str], exp
 
 
 @pytest.mark.parametrize(("options", "committed"), [([], 13), (["-c", "2"], 6)], ids=str)
-def test_a_group_commits_what_it_passes_over(kafka: EmbeddedKafka, options: list[str], committed: int) -> None:
+def test_a_group_commits_records_that_it_passes_over(kafka: EmbeddedKafka, options: list[str], committed: int) -> None:
     result = run(kafka, "orders", "-e", "--key", "k1", "-G", "g", *options)
     assert (result.exit_code, result.stdout.split()) == (0, ["1", "5", "9"][: 2 if options else 3])
     assert kafka.committed("g") == {WHERE: committed}

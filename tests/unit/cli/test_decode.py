@@ -81,7 +81,7 @@ FRAMES = [vector for vector in MADE if vector["kind"] in KINDS | CONSUMER and de
 
 
 @pytest.mark.parametrize("vector", FRAMES, ids=[vector["id"] for vector in FRAMES])
-def test_what_other_clients_made(vector: dict[str, Any]) -> None:
+def test_messages_of_other_clients(vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])
     command = command_for(vector)
     as_hex = decode(*command, vector["hex"])
@@ -359,7 +359,7 @@ def test_bare_messages() -> None:
     assert left_over.values[0]["hex"] == (body + b"x").hex()
 
 
-def test_acks_0_and_what_follows(tmp_path: Path) -> None:
+def test_a_request_with_acks_0_and_the_next_one(tmp_path: Path) -> None:
     client, server = tmp_path / "client", tmp_path / "server"
     frame = encode_request(ProduceRequest(acks=0), 9, 8, "me")
     client.write_bytes(len(frame).to_bytes(4, "big") + frame + SIZED + SIZED[:9])

@@ -70,7 +70,7 @@ def test_no_group_is_a_header_alone(kafka: EmbeddedKafka) -> None:
     assert lines(run(kafka, "list")) == [["GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR"]]
 
 
-def test_members_and_what_they_read(kafka: EmbeddedKafka) -> None:
+def test_members_and_their_partitions(kafka: EmbeddedKafka) -> None:
     with joined_classic(kafka.bootstrap, "g", {"orders": [0, 1, 2]}, instance_id="one") as member_id:
         (_, row) = lines(run(kafka, "describe", "g"))
         assert row == ["g", "classic", "Stable", "range", "1", "1"]
@@ -196,7 +196,7 @@ def test_a_group_is_made_by_setting_its_offsets(kafka: EmbeddedKafka) -> None:
     assert (result.exit_code, "GROUP_ID_NOT_FOUND" in result.stderr) == (1, True)
 
 
-def test_what_does_not_exist_is_named(kafka: EmbeddedKafka) -> None:
+def test_groups_and_partitions_that_do_not_exist_are_named(kafka: EmbeddedKafka) -> None:
     commit(kafka, "g", {T0: 5})
     result = run(kafka, "reset-offsets", "g", "--to-latest", "-t", "orders:0,9")
     assert result.exit_code == 1

@@ -111,7 +111,7 @@ def test_letters_are_sent_back_once_by_filters_in_any_order(kafka: EmbeddedKafka
     assert values(kafka, "orders") == [one for one in range(COUNT) if one % 3 != 2]
 
 
-def test_what_was_sent_back_is_the_record_in_its_partition(kafka: EmbeddedKafka) -> None:
+def test_a_letter_that_was_sent_back_is_the_record_in_its_partition(kafka: EmbeddedKafka) -> None:
     run(kafka, "send")
     with kafwire.scan(kafka.bootstrap, "orders") as found:
         records = [record for batch in found.batches() for record in batch]

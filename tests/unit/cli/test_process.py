@@ -129,7 +129,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
     assert (process.returncode, out, errors) == (130, b"", b"")
 
 
-def test_what_help_and_version_import() -> None:
+def test_imports_of_help_and_version() -> None:
     program = (
         "import sys\n"
         "from kafwire.cli import main\n"
@@ -179,7 +179,7 @@ def test_info() -> None:
             assert re.search(rf"^  {name} ", text, re.MULTILINE)
 
 
-def test_what_info_says() -> None:
+def test_the_output_of_info() -> None:
     shown = json.loads(CliRunner().invoke(main, ["info", "--json"]).stdout)
     assert shown["protocol"] == {
         "apis": sum(name.endswith("Request") for name in MESSAGES),

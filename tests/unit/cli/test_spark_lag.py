@@ -68,7 +68,7 @@ def test_the_offsets_of_a_group(kafka: EmbeddedKafka) -> None:
     assert lines(run(kafka, "--group", "none"))[-1] == ["no", "offset", "is", "committed"]
 
 
-def test_what_cannot_be_shown_is_an_error_in_one_line(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_a_lag_that_cannot_be_shown_is_an_error_in_one_line(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     write_batch(tmp_path / "begun", 0, {"a": {"0": 4}}, committed=False)
     write_batch(tmp_path / "other", 0, {"logOffset": 4})
     for arguments, code, text in [

@@ -112,7 +112,7 @@ def test_each_batch_is_a_line_and_the_summary_comes_last(tmp_path: Path, monkeyp
         (RuntimeError("Job aborted\nTraceback\nValueError: no such row\n\tat org"), "ValueError: no such row"),
     ],
 )
-def test_a_job_that_fails_says_why_in_one_line_and_what_it_has_done(
+def test_a_job_that_fails_prints_its_error_and_its_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, line: str
 ) -> None:
     def play(report: Callable[[dict[str, Any]], object], _stop: Stop) -> None:

@@ -87,7 +87,7 @@ def test_a_client_logs_in_before_anything_else_is_asked() -> None:
         assert said == [b"\0alice\0swordfish"]
 
 
-def test_what_the_broker_said_of_a_refusal_surfaces_and_is_not_tried_again() -> None:
+def test_the_brokers_text_of_a_refusal_is_in_the_error_without_a_retry() -> None:
     with World() as world:
         refuse(world)
         connection = make_connection(world)

@@ -295,7 +295,7 @@ def test_a_cancelled_call_keeps_its_slot_so_that_responses_go_to_their_own_reque
         assert len(world.connections) == 1
 
 
-def test_a_lost_connection_fails_what_was_pending_and_the_next_call_opens_another() -> None:
+def test_a_lost_connection_fails_pending_requests_and_the_next_call_opens_another() -> None:
     with World() as world:
         connection = make_connection(world)
         world.on("Metadata", lambda _: HANGUP if len(world.connections) == 1 else None)
@@ -616,7 +616,7 @@ def test_counters_of_requests_on_the_wire() -> None:
         assert connection.stats()["requests"] == 4
 
 
-def test_what_went_past_the_engine_is_counted_too() -> None:
+def test_requests_that_bypass_the_engine_are_counted_too() -> None:
     with World() as world:
         connection = make_connection(world)
         numbers = {"batches": 3, "bytes_out": 50, "responses": 2, "bytes_in": 20, "latency_ms_sum": 9.0}

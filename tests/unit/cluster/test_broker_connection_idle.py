@@ -52,7 +52,7 @@ def test_an_idle_connection_is_closed_and_opened_again() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_it_can_be_left_open(limit: int) -> None:
+def test_an_idle_connection_can_stay_open(limit: int) -> None:
     with World() as world:
         cluster = make_cluster(world, connections_max_idle_ms=limit)
         world.run(cluster.call(metadata()))

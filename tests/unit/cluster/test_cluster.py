@@ -500,7 +500,7 @@ def test_keeping_fresh_goes_on_after_failures_and_ends_with_the_client() -> None
         world.run(keep(world, make_cluster(world, metadata_max_age_ms=1_000)))
 
 
-def test_what_was_forgotten_while_it_was_asked_for_is_not_learnt() -> None:
+def test_a_topic_forgotten_during_its_request_stays_forgotten() -> None:
     async def forget(cluster: Cluster) -> None:
         await cluster.refresh()
         refresh = asyncio.ensure_future(cluster.refresh(["t"]))

@@ -50,7 +50,7 @@ def refused(work: Work, *deliveries: Any) -> list[KafkaError]:
 
 
 @pytest.mark.parametrize("name", ["CLUSTER_AUTHORIZATION_FAILED", "UNSUPPORTED_VERSION"])
-def test_a_refused_producer_id_fails_what_waits_and_nothing_later(name: str) -> None:
+def test_a_refused_producer_id_fails_waiting_records_and_no_later_ones(name: str) -> None:
     with World() as world:
         world.create_topic("t", partitions=3)
         world.on("InitProducerId", lambda _: protocol.InitProducerIdResponse(error_code=CODES[name]))
@@ -148,7 +148,7 @@ def test_a_topic_that_must_not_be_described_fails_a_send() -> None:
         assert delivery.result(0).offset == 0
 
 
-def test_a_permission_that_is_taken_away_fails_what_waits_for_a_leader() -> None:
+def test_a_revoked_permission_fails_records_that_wait_for_a_leader() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", linger_ms=0)

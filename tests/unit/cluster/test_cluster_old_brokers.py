@@ -157,7 +157,7 @@ def test_a_broker_below_is_refused_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Produce", "InitProducerId"])
-def test_what_cannot_be_sent_fails_at_once(name: str) -> None:
+def test_requests_that_cannot_be_sent_fail_at_once(name: str) -> None:
     """The error names the missing API; Kafka 2.8 with its early KRaft has no producer ids."""
     with old_world(KAFKA_2_8) as world:
         world.create_topic("t")

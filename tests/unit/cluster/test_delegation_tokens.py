@@ -120,7 +120,7 @@ def test_tokens_are_listed() -> None:
     assert [(each.principal_type, each.principal_name) for each in asked.owners] == [("User", "alice")]
 
 
-def test_a_refusal_says_what_was_asked() -> None:
+def test_a_refusal_names_the_request() -> None:
     code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     cluster = Answering(protocol.CreateDelegationTokenResponse(error_code=code))
     with pytest.raises(AuthorizationError, match=r"CreateTokens on User 'User:bob' \[creating .* for 'bob'\]"):
@@ -164,7 +164,7 @@ def test_a_name_that_is_no_principal_is_refused(bad: Any) -> None:
         refused(lambda: tokens.create((), None, bad), "owner: .* is not a principal")
 
 
-def test_one_name_is_no_list() -> None:
+def test_a_name_instead_of_a_list_is_refused() -> None:
     tokens = Answering().tokens
     refused(lambda: tokens.create("bob", None, None), "renewers='bob': it must be a list")
     refused(lambda: tokens.describe("bob"), "owners='bob': it must be a list")

@@ -41,7 +41,7 @@ VERSIONS = [(7 + i % 4, 2 + i % 9, i % 7) for i in range(9)]
 
 
 @pytest.mark.parametrize(("fetch_version", "commit_version", "find_version"), VERSIONS)
-def test_what_was_committed_is_fetched_in_every_version(
+def test_committed_offsets_are_fetched_in_every_version(
     world: World, fetch_version: int, commit_version: int, find_version: int
 ) -> None:
     for node in world.nodes.values():
@@ -86,7 +86,7 @@ def test_topics_without_ids_are_named() -> None:
         assert {call.version for name in ("OffsetFetch", "OffsetCommit") for call in world.made(name)} == {9}
 
 
-def test_nothing_asked_is_nothing_sent(world: World) -> None:
+def test_calls_without_partitions_send_no_request(world: World) -> None:
     offsets = make(world)
     assert fetch(world, offsets, []) == {}
     commit(world, offsets, {})
@@ -253,7 +253,7 @@ def test_an_unreachable_coordinator_is_an_error(world: World) -> None:
 
 
 @pytest.mark.parametrize("code", [22, 25, 27, 82, 110, 113])
-def test_a_commit_beside_members_is_refused_with_what_to_do(world: World, code: int) -> None:
+def test_a_commit_beside_members_is_refused_with_the_remedy(world: World, code: int) -> None:
     world.group_error = code
     with pytest.raises(
         BrokerError, match=r"the group has members.*another group_id \[committing t-0 of group 'g'"
@@ -354,7 +354,7 @@ def test_an_impossible_offset_is_refused_here(world: World, offset: int) -> None
     assert not world.calls
 
 
-def test_only_what_failed_is_tried_again(world: World) -> None:
+def test_only_failed_partitions_are_retried(world: World) -> None:
     async def heal(work: Any) -> None:
         task = asyncio.ensure_future(work)
         await asyncio.sleep(1)
@@ -407,7 +407,7 @@ def test_a_topic_made_a_moment_ago_is_waited_for(world: World, versions: int) ->
 
 @pytest.mark.parametrize("versions", [9, 10])
 @pytest.mark.parametrize("where", [("nope", 0), ("t", 7)])
-def test_a_commit_for_what_does_not_exist_is_refused_soon(world: World, where: Where, versions: int) -> None:
+def test_a_commit_for_a_missing_partition_is_refused_soon(world: World, where: Where, versions: int) -> None:
     for node in world.nodes.values():
         node.versions["OffsetCommit"] = (2, versions)
     started = world.engine.now_ms()

@@ -73,7 +73,7 @@ def test_an_error_that_no_retry_mends_is_raised_at_once(codes: dict[int, int]) -
         assert told == [(("t", 2), 0)], "of the others there is news all the same"
 
 
-def test_what_one_leader_refuses_with_two_codes() -> None:
+def test_two_error_codes_of_one_leader() -> None:
     for codes in (
         {0: ErrorCode.NOT_LEADER_OR_FOLLOWER, 2: ErrorCode.TOPIC_AUTHORIZATION_FAILED},
         {0: ErrorCode.TOPIC_AUTHORIZATION_FAILED, 2: ErrorCode.NOT_LEADER_OR_FOLLOWER},

@@ -70,7 +70,7 @@ def test_fewer_partitions_of_the_same_id_are_old_news() -> None:
     assert metadata.leader("t", 3) == 1
 
 
-def test_what_changed_is_named() -> None:
+def test_changed_topics_are_named() -> None:
     metadata = Metadata()
     assert metadata.update(news({0: (1, 5)}), 0) == {"t"}
     assert metadata.update(news({0: (1, 5)}), 0) == set()
@@ -169,7 +169,7 @@ def test_a_partition_that_news_leave_out_stays_known() -> None:
     assert metadata.leader("t", 1) == 2
 
 
-def test_an_error_is_kept_until_better_news_and_what_was_known_stays() -> None:
+def test_a_topics_error_is_kept_beside_its_known_partitions() -> None:
     metadata = Metadata()
     metadata.update(news({0: (1, 5)}), 0)
     assert metadata.update(news({}, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 0) == set()
@@ -244,7 +244,7 @@ def test_replicas_are_known_and_their_change_is_news() -> None:
     assert metadata.topics["t"].partitions[0].replicas == (1, 3)
 
 
-def test_what_was_known_of_another_cluster_is_forgotten() -> None:
+def test_metadata_of_another_cluster_is_forgotten() -> None:
     """Its epochs are higher, its topics have the same names, and no id distinguishes them."""
     none = uuid.UUID(int=0)
     metadata = Metadata()

@@ -85,7 +85,7 @@ def test_a_consumer_waits_with_backoff_too() -> None:
         consuming.close()
 
 
-def test_what_was_never_asked_for_does_not_wait() -> None:
+def test_a_topic_that_was_never_requested_does_not_wait() -> None:
     async def scenario(world: World, cluster: Cluster) -> None:
         await cluster.refresh(["t"])
         for _ in range(8):
@@ -122,7 +122,7 @@ def test_a_topic_made_just_now_is_found_soon_whatever_else_is_waited_for() -> No
         world.run(scenario(world, make_cluster(world)))
 
 
-def test_a_new_cause_to_ask_does_not_wait_for_what_others_ask_in_vain() -> None:
+def test_a_new_cause_for_a_request_does_not_wait_for_the_backoff_of_others() -> None:
     """The other partition moves while metadata is asked for with the longest backoff."""
     with World(brokers=2) as world:
         world.create_topic("t", partitions=2, replicas=2)

@@ -47,7 +47,7 @@ def test_an_address_that_a_host_no_longer_has_is_forgotten() -> None:
     assert blame.order([A, B]) == [A, B]
 
 
-def test_what_one_connection_learns_of_an_address_the_others_know() -> None:
+def test_connections_share_the_failed_addresses() -> None:
     with World(brokers=2) as world:
         world.engine.resolver.names["kafka.example"] = ["10.9.9.9", "10.0.0.2"]
         node = make_node(world)
@@ -105,7 +105,7 @@ def test_a_role_is_one_connection_until_it_is_released_or_the_broker_moves() -> 
             world.run(moved.open())
 
 
-def test_a_cluster_s_connections_to_a_broker_know_what_the_bootstrap_connection_learned() -> None:
+def test_connections_know_the_failed_addresses_of_the_bootstrap_connection() -> None:
     with World() as world:
         world.engine.resolver.names["kafka.example"] = ["10.9.9.9", "10.0.0.1"]
 

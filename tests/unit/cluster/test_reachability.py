@@ -105,7 +105,7 @@ def test_an_abandoned_call_logs_nothing_more(caplog: pytest.LogCaptureFixture) -
 
 
 @pytest.mark.parametrize("silent", [True, False])
-def test_an_error_says_what_was_waited_for(*, silent: bool) -> None:
+def test_an_error_names_the_overdue_response_or_connection(*, silent: bool) -> None:
     with World() as world:
         world.nodes[1].silent, world.nodes[1].down = silent, not silent
         cluster = make_cluster(world, default_api_timeout_ms=5_000)

@@ -62,7 +62,7 @@ IAM = "software.amazon.msk.auth.iam.IAMLoginModule"
         (f"{IAM} required;", ("AWS_MSK_IAM",), {}),
     ],
 )
-def test_what_modules_say(text: str, mechanisms: tuple[str, ...], options: dict[str, Any]) -> None:
+def test_modules_name_their_mechanisms(text: str, mechanisms: tuple[str, ...], options: dict[str, Any]) -> None:
     found = parse_jaas(text)
     assert (found.module, found.mechanisms, found.options) == (text.split(maxsplit=1)[0], mechanisms, options)
 

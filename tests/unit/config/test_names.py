@@ -274,7 +274,7 @@ def test_times_that_cannot_both_hold_are_errors(options: Any) -> None:
         from_config(ProducerConfig, {**SERVERS, **options})
 
 
-def test_a_program_that_stores_offsets_reads_what_to_write() -> None:
+def test_a_program_that_stores_offsets_gets_the_line_to_write() -> None:
     options: Any = {"enable_auto_offset_store": False}
     line = r"write consumer\.commit\(batch\) for store_offsets\(message\)"
     with pytest.raises(ConfigError, match=line):

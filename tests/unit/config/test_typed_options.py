@@ -25,7 +25,7 @@ KINDS: list[tuple[type[ClientConfig], type]] = [
 
 
 @pytest.mark.parametrize(("file", "due"), [("typed_options.py", types), ("option_names.py", names)])
-def test_a_file_is_what_the_declarations_make(file: str, due: typing.Callable[[], str]) -> None:
+def test_a_file_is_generated_from_the_declarations(file: str, due: typing.Callable[[], str]) -> None:
     text = (FOLDER / file).read_text()
     assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(due())), "run python -m scripts.option_types"
 

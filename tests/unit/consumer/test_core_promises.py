@@ -340,7 +340,7 @@ def test_a_stream_that_never_began_lets_go() -> None:
             consumer.close()
 
 
-def test_a_seek_to_drops_what_was_being_decoded() -> None:
+def test_a_seek_drops_the_batch_that_is_being_decoded() -> None:
     """`_decoding` outlives a cancelled read; a seek must not be followed by what was read before it."""
     with World() as world:
         fill(world, "t", batches=3, records=1, size=400_000)
@@ -460,7 +460,7 @@ def test_partitions_may_come_from_a_generator() -> None:
         assert set(sought) == {T0, T1}
 
 
-def test_what_was_processed_of_a_dropped_partition_is_committed() -> None:
+def test_processed_records_of_a_dropped_partition_are_committed() -> None:
     with World() as world:
         rows = fill(world, "t", partitions=2)
         consuming = group(world, 2)
@@ -486,7 +486,7 @@ def test_assigning_again_mends_a_recreated_topic() -> None:
         assert consuming.take() is not None
 
 
-def test_a_stream_that_begins_does_not_count_what_another_reader_holds() -> None:
+def test_a_new_stream_does_not_count_the_records_of_another_reader() -> None:
     with World() as world:
         fill(world, "t", batches=2)
         consuming = group(world)

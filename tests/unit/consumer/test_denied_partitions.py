@@ -135,7 +135,7 @@ def test_another_failure_is_not_tried_again() -> None:
                 consuming.drain()
 
 
-def test_all_or_one_that_are_denied_are_tried_by_a_new_reader() -> None:
+def test_a_new_reader_retries_denied_partitions() -> None:
     with World() as world:
         rows = fill(world, "t") | fill(world, "u")
         world.unreadable.update({"t", "u"})

@@ -24,7 +24,7 @@ def test_groups_keep_their_promises_under_combined_faults(theme: str, seed: int)
 
 
 @seeds.several(4)
-def test_share_groups_hand_out_what_they_acquire(seed: int) -> None:
+def test_share_groups_deliver_acquired_records(seed: int) -> None:
     assert share_combinations.run(seed) == []
 
 

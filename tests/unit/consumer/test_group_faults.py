@@ -490,7 +490,7 @@ def test_of_two_members_with_one_static_id_the_other_goes_on(protocol: dict[str,
 # --- topics
 
 
-def test_a_pattern_that_matches_nothing_waits_for_what_comes(protocol: dict[str, Any]) -> None:
+def test_a_pattern_without_a_match_waits_for_topics(protocol: dict[str, Any]) -> None:
     with GroupWorld() as group:
 
         async def main() -> None:

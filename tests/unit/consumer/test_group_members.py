@@ -188,7 +188,7 @@ def test_handlers_are_called_where_the_user_reads(protocol: dict[str, Any]) -> N
             assert told == [("assigned", 4), ("revoked", 2), ("revoked", 2)]
 
 
-def test_what_a_handler_raises_the_reader_raises(protocol: dict[str, Any]) -> None:
+def test_the_reader_raises_the_error_of_a_handler(protocol: dict[str, Any]) -> None:
     def fail(_: list[TopicPartition]) -> None:
         raise ValueError("no")
 

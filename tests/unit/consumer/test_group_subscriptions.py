@@ -115,7 +115,7 @@ def test_after_a_failed_subscription_a_pattern_still_finds_topics(protocol: dict
         group.world.run(main())
 
 
-def test_after_a_failed_subscription_what_was_taken_by_hand_is_read_on(protocol: dict[str, Any]) -> None:
+def test_a_failed_subscription_keeps_assigned_partitions(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -197,7 +197,7 @@ def test_a_member_that_is_not_let_in_for_a_while_loses_its_partitions_and_joins_
         group.world.run(main())
 
 
-def test_auto_does_not_choose_before_the_coordinator_has_said_what_the_group_is() -> None:
+def test_auto_waits_for_the_coordinators_type_of_the_group() -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:

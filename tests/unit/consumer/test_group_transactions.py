@@ -194,7 +194,7 @@ def test_a_partition_taken_away_is_among_the_processed_ones_once(protocol: dict[
         group.world.run(main())
 
 
-def test_what_was_committed_before_it_is_revoked_costs_no_transaction(protocol: dict[str, Any]) -> None:
+def test_a_revoked_partition_whose_records_are_committed_aborts_no_transaction(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -333,7 +333,7 @@ async def end_of(member: Member, number: int) -> int:
     return (await member.consumer.end_offsets([where]))[where]
 
 
-def test_a_task_with_a_transaction_of_its_own_frees_no_other_from_what_went(protocol: dict[str, Any]) -> None:
+def test_a_transaction_of_one_task_does_not_clear_the_lost_partition_of_another(protocol: dict[str, Any]) -> None:
     """Two tasks, a stream and a producer each: the second commits and reads on, the first holds records from before."""
     with GroupWorld(partitions=2) as group:
 
@@ -366,7 +366,7 @@ def test_a_task_with_a_transaction_of_its_own_frees_no_other_from_what_went(prot
 
 
 @pytest.mark.parametrize("names", ["the other partition", "nothing"])
-def test_a_transaction_that_does_not_name_what_went_is_refused(protocol: dict[str, Any], names: str) -> None:
+def test_a_transaction_that_does_not_name_the_lost_partition_is_refused(protocol: dict[str, Any], names: str) -> None:
     """A user may name the positions of the current assignment: what went is not among them, and its records are."""
     with GroupWorld(partitions=2) as group:
 

@@ -101,7 +101,7 @@ def test_a_denied_member_gets_an_error_and_the_next_call_joins(name: str, api: s
 
 
 @pytest.mark.parametrize("what", [["t"], "t", 5, {"t": 1}, {5: 1}, {TopicPartition("t", 0): "1"}])
-def test_what_cannot_be_committed(what: Any) -> None:
+def test_arguments_that_commit_refuses(what: Any) -> None:
     with kafka_with(1) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer:
         assert consumer.poll(30.0)
         with pytest.raises(ConfigError, match="TopicPartition|a batch, or offsets|a number from 0"):
@@ -133,7 +133,7 @@ def test_a_handler_may_close_the_consumer_and_gets_each_partition_once(protocol:
 
 
 @pytest.mark.parametrize("call", ["close", "unsubscribe"])
-def test_a_handler_may_do_again_what_calls_it(call: str) -> None:
+def test_a_handler_may_make_the_call_that_runs_it(call: str) -> None:
     with kafka_with(1) as kafka:
         told: list[list[TopicPartition]] = []
 
@@ -147,7 +147,7 @@ def test_a_handler_may_do_again_what_calls_it(call: str) -> None:
         assert told == [[TopicPartition("t", 0)]]
 
 
-def test_what_a_handler_pauses_stays_paused(protocol: dict[str, Any]) -> None:
+def test_a_partition_that_a_handler_pauses_stays_paused(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -227,7 +227,7 @@ def test_assigning_partitions_by_hand_gives_up_those_of_the_group(protocol: dict
 # --- streams --------------------------------------------------------------------------------------------------------
 
 
-def test_to_complete_is_for_explicit_streams_and_not_beyond_what_was_handed_out() -> None:
+def test_complete_is_for_explicit_streams_and_delivered_records() -> None:
     with kafka_with(3) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer:
         stream = next(consumer.partitions())
         with pytest.raises(KafkaError, match="explicit=True"):
@@ -243,7 +243,7 @@ def test_to_complete_is_for_explicit_streams_and_not_beyond_what_was_handed_out(
         assert kafka.committed("g") == {("t", 0): 3}
 
 
-def test_another_stream_does_not_hide_what_the_first_one_left_open() -> None:
+def test_another_stream_does_not_hide_incomplete_records_of_the_first() -> None:
     with kafka_with(10) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS, enable_auto_commit=False) as consumer:
         first = next(consumer.partitions(explicit=True))
         batch = next(first)

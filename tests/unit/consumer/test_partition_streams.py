@@ -256,7 +256,7 @@ def test_streams_of_a_consumer_without_a_group() -> None:
         assert group.seen.repeated() == 0
 
 
-def test_what_a_handler_raises_ends_all_and_nothing_of_it_is_committed() -> None:
+def test_an_error_of_a_handler_ends_all_and_commits_none_of_its_records() -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:

@@ -32,7 +32,7 @@ def acquired(first: int, last: int, place: tuple[uuid.UUID, int] = PLACE) -> Acq
     return its
 
 
-def test_a_range_of_which_all_is_said_alike_is_one_batch_of_one_type() -> None:
+def test_a_range_with_one_acknowledgement_for_all_is_one_batch_of_one_type() -> None:
     outgoing, its = Outgoing(), acquired(10, 14)
     its.say_rest(ACCEPT)
     outgoing.add(its)
@@ -127,7 +127,7 @@ def test_one_renewed_run_of_several_renews_the_lock() -> None:
     assert outgoing.renewed == [its], "the run before the last renews it"
 
 
-def test_nothing_is_sent_of_what_the_user_has_not_seen() -> None:
+def test_undelivered_records_are_not_acknowledged() -> None:
     its = AcquiredRange(PLACE, 1, 10, 15, 1, 30_000.0)
     its.mark_gaps([10, 12, 14])
     its.unseen = 1
@@ -140,7 +140,7 @@ def test_nothing_is_sent_of_what_the_user_has_not_seen() -> None:
     assert its.held() == []
 
 
-def test_what_the_user_has_not_seen_is_cut_off_as_a_range_of_its_own() -> None:
+def test_undelivered_records_become_a_range_of_their_own() -> None:
     its = AcquiredRange(PLACE, 1, 10, 14, 3, 30_000.0, 10_000.0)
     its.unseen = 2
     assert its.say(10, ACCEPT)
@@ -155,7 +155,7 @@ def test_what_the_user_has_not_seen_is_cut_off_as_a_range_of_its_own() -> None:
     assert its.take() == ([(10, 11, bytes([ACCEPT, REJECT]))], False)
 
 
-def test_a_column_is_said_at_once_where_all_is_open() -> None:
+def test_a_column_acknowledges_all_records_of_an_open_range() -> None:
     its = acquired(0, 3)
     for wrong in (b"\1\1\1", b"\1\1\1\1\1", bytes([ACCEPT, ACCEPT, ACCEPT, RENEW]), b"\1\1\1\xff"):
         assert not its.say_all(wrong)
@@ -228,7 +228,7 @@ def test_each_offset_is_acknowledged_once_in_any_order_of_calls(steps: list[Step
         outgoing.add(its)
 
 
-def test_a_session_opens_with_all_and_then_says_what_changes() -> None:
+def test_a_session_opens_with_all_partitions_and_then_names_changes() -> None:
     session = ShareSession()
     first = session.fetch([PLACE, OTHER], {PLACE: [(1, 2, bytes([ACCEPT]))]})
     assert (first.epoch, first.topics, first.forgotten) == (0, {TOPIC: {0: [], 1: []}}, {}), "it acknowledges nothing"

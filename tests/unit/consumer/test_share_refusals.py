@@ -21,7 +21,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.message for each in caplog.records if LATE in each.message]
 
 
-def test_one_error_stands_for_all_and_is_taken_once() -> None:
+def test_one_error_reports_all_refusals_and_is_taken_once() -> None:
     refusals = Refusals()
     assert refusals.take() is None
     for number in range(1000):
@@ -58,7 +58,7 @@ def test_the_log_reports_a_refusal_once_where_nothing_is_committed(caplog: pytes
     assert len(warnings(caplog)) == 1
 
 
-def test_the_end_reports_what_nothing_else_has(caplog: pytest.LogCaptureFixture) -> None:
+def test_close_reports_unreported_refusals(caplog: pytest.LogCaptureFixture) -> None:
     with ShareWorld() as world, world.consumer(**EXPLICIT) as other:
         with world.consumer(**EXPLICIT) as consumer:
             too_late(world, consumer, other)

@@ -31,7 +31,7 @@ def accepted(batches: int) -> list[tuple[int, int, list[int]]]:
     return [(number * BATCH, number * BATCH + BATCH - 1, [ACCEPT]) for number in range(batches)]
 
 
-def test_the_next_fetch_carries_what_was_accepted(world: ShareWorld) -> None:
+def test_the_next_fetch_carries_accepted_records(world: ShareWorld) -> None:
     with world.consumer() as consumer:
         taken = list(itertools.islice(consumer.batches(PATIENCE_S), BATCHES))
         assert [batch.base_offset for batch in taken] == list(range(0, BATCH * BATCHES, BATCH))

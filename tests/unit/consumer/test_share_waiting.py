@@ -89,7 +89,7 @@ def test_the_rest_of_a_loop_over_records_keeps_its_lock() -> None:
         assert consumer.metrics()["acknowledged"] == RECORDS, "all within its lock, though the loop took four of them"
 
 
-def test_what_a_loop_leaves_over_is_handed_out_next_and_never_released() -> None:
+def test_records_left_by_a_loop_are_delivered_next_and_never_released() -> None:
     for mode in ("implicit", "explicit"):
         with ShareWorld() as world, world.consumer(share_acknowledgement_mode=mode) as consumer:
             assert [record.offset for record in itertools.islice(consumer, 3)] == [0, 1, 2]
@@ -102,7 +102,7 @@ def test_what_a_loop_leaves_over_is_handed_out_next_and_never_released() -> None
             assert sum(last - first + 1 for first, last, _ in told) == (BATCH if mode == "implicit" else BATCH - 3)
 
 
-def test_what_a_loop_leaves_over_keeps_its_lock_while_it_waits() -> None:
+def test_records_left_by_a_loop_keep_their_locks() -> None:
     with ShareWorld() as world, world.consumer(share_acknowledgement_mode="explicit") as consumer:
         (first,) = consumer.poll(PATIENCE_S)
         first.acknowledge([RELEASE] * 2 + [ACCEPT] * (BATCH - 2))

@@ -68,7 +68,7 @@ def test_a_table_that_exists_keeps_its_rows(database: sqlite3.Connection) -> Non
     assert not batches.begin(database, 7)
 
 
-def test_what_cannot_be_exactly_once_is_refused(database: sqlite3.Connection, tmp_path: Path) -> None:
+def test_a_table_or_connection_without_exactly_once_is_refused(database: sqlite3.Connection, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has no row of query other: call create_table"):
         DatabaseBatches("other").begin(database, 0)
     with closing(sqlite3.connect(tmp_path / "d", isolation_level=None)) as by_itself:

@@ -61,7 +61,7 @@ def test_leaks_of_kafwire_are_finds_and_those_of_the_interpreter_are_not() -> No
     assert "kw_queue_new" in find
 
 
-def test_what_the_client_reports_is_a_find() -> None:
+def test_an_error_of_the_client_is_a_finding() -> None:
     out = json.dumps([{}, ["scan 1 hangs"]])
     assert judge(1, f"{out}\n", "").finds == ["scan 1 hangs"]
 

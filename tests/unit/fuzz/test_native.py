@@ -68,7 +68,7 @@ class Escaping:
             raise Broken("the first byte is not zero")
 
 
-def test_what_escapes_is_found_and_kept(
+def test_an_escaped_exception_is_found_and_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(TARGETS, "escaping", Escaping())

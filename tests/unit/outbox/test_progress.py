@@ -17,7 +17,7 @@ NEAR = st.dictionaries(st.integers(1, 60), st.integers(0, (1 << 32) - 1), max_si
 
 
 @given(number=st.integers(0, 1 << 62), rows=ROWS | NEAR)
-def test_what_was_written_is_read(number: int, rows: dict[int, int]) -> None:
+def test_written_progress_is_read(number: int, rows: dict[int, int]) -> None:
     assert Progress.decode(Progress(number, rows).encode()) == Progress(number, rows)
 
 

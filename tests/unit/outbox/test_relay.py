@@ -411,7 +411,7 @@ def test_relays_die_anywhere_among_several_refused_rows(tmp_path: Path, data: st
     judged(shop, [str(number) for number in range(count) if str(number) not in bad], bad, options)
 
 
-def test_a_relay_without_the_table_moves_what_another_one_left(shop: FakeShop) -> None:
+def test_a_relay_without_the_table_moves_the_rows_of_another_one(shop: FakeShop) -> None:
     """The progress names the table."""
 
     def die(step: Step) -> None:

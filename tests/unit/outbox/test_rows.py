@@ -27,7 +27,7 @@ def test_each_driver_has_the_same_row() -> None:
     assert [row_of(row) for row in others] == [row_of(ROW)] * 3
 
 
-def test_nothing_is_a_value_too() -> None:
+def test_null_is_a_value_too() -> None:
     assert row_of((1, "orders", None, None, None, "")).value is None
     assert row_of((1, "orders", None, None, None, "")).key is None
     assert row_of((1, "orders", "", "", '{"a": null}', ""))[2:5] == (b"", b"", (("a", None),))

@@ -17,7 +17,7 @@ def told(work: Work) -> Any:
     return work.sender.metrics()
 
 
-def test_nothing_sent_yet() -> None:
+def test_metrics_before_the_first_record() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", buffer_memory=5000)
@@ -145,7 +145,7 @@ def test_requests_to_several_brokers() -> None:
         assert total["requests"] == sum(connection["requests"] for connection in connections)
 
 
-def test_what_waits_and_is_in_flight() -> None:
+def test_waiting_and_in_flight_records() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", batch_size=1, linger_ms=0, max_in_flight_requests_per_connection=2)

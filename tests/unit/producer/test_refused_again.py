@@ -81,7 +81,7 @@ def test_records_fail_at_once_and_later_ones_make_the_next_attempt(world: World,
     assert work.close() == {}
 
 
-def test_a_first_producer_id_that_is_refused_fails_what_waits(world: World) -> None:
+def test_a_first_producer_id_that_is_refused_fails_waiting_records(world: World) -> None:
     work = Work(world, "t", enable_idempotence=True, **OPTIONS)
     refuse(world)
     cut(world)

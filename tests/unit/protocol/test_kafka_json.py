@@ -54,7 +54,7 @@ def without_what_java_drops(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("vector", BODIES, ids=[vector["id"] for vector in BODIES])
-def test_what_other_clients_made_is_what_java_says(vector: dict[str, Any]) -> None:
+def test_messages_of_other_clients_have_javas_json(vector: dict[str, Any]) -> None:
     cls, version = MESSAGES[vector["message"]], vector["version"]
     message = cls.decode(bytes.fromhex(vector["hex"]), version)
     form = to_json(message, version)

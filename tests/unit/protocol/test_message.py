@@ -282,7 +282,7 @@ def test_version_that_does_not_exist(version: int) -> None:
 # --- decoding ---
 
 
-def test_records_are_views_of_what_may_not_change() -> None:
+def test_records_are_views_of_immutable_bytes() -> None:
     response = FetchResponse(
         responses=[FetchResponse.FetchableTopicResponse(partitions=[FetchResponse.PartitionData(records=b"x" * 100)])]
     )

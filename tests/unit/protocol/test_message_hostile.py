@@ -143,7 +143,7 @@ def test_too_much_is_refused_with_the_place_and_the_way_out() -> None:
     assert len(MetadataResponse.decode(body, 12, max_memory=1 << 30).topics) == 40_329
 
 
-def test_text_is_paid_by_what_it_takes_as_text() -> None:
+def test_text_is_charged_its_size_as_text() -> None:
     """One character outside Latin-1 makes each of the others take four bytes."""
     host = "x" * 20_000 + "\U0001f600"
     message = MetadataResponse(brokers=[MetadataResponse.MetadataResponseBroker(host=host)] * 10)

@@ -96,7 +96,7 @@ def test_a_timestamp_that_does_not_fit_in_microseconds_is_an_error(timestamp: in
     assert fits.column("timestamp").cast(pa.int64()).to_pylist() == [9_223_372_036_854_775_000, None]
 
 
-def test_layouts_name_what_they_do_not_know() -> None:
+def test_layouts_name_unknown_columns() -> None:
     with pytest.raises(ConfigError, match="'vlaue'"):
         Layout(columns=["vlaue"])
     with pytest.raises(ConfigError, match="twice"):

@@ -42,7 +42,7 @@ def test_fixed_size_binary_and_columns_of_nulls() -> None:
     assert [record.value for record in records(table.slice(2))] == [b"xyz"]
 
 
-def test_one_array_is_the_values() -> None:
+def test_a_plain_array_has_the_values() -> None:
     assert [record.value for record in records(pa.array([b"a", None]))] == [b"a", None]
     assert [record.value for record in records(pa.chunked_array([[b"a"], [b"b"]]))] == [b"a", b"b"]
 
@@ -125,7 +125,7 @@ def test_a_header_that_is_null_has_no_key_whatever_lies_under_it(sliced: int) ->
         ({"value": [b""]}, "dict is not Arrow data"),
     ],
 )
-def test_what_cannot_be_produced_is_named(table: Any, why: str) -> None:
+def test_columns_that_cannot_be_produced_are_named(table: Any, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         list(RowsReader(table))
 
@@ -156,7 +156,7 @@ def test_a_failing_stream_raises_its_own_message() -> None:
         encode_batch(reader)
 
 
-def test_what_was_read_can_be_written() -> None:
+def test_records_that_were_read_can_be_written() -> None:
     first = encode_batch([(b"k", b"v", 1_700_000_000_000, [("h", b"1")]), (None, None)])
     (batch,) = decode_chunks(first, Layout("t", 4))
     again = records(batch.to_arrow())

@@ -1,6 +1,6 @@
-"""Attacks on Kafka clients that are known from elsewhere, by name and source, and what must become of each.
+"""Known attacks on Kafka clients, by name and source, and the outcome of each.
 
-Those that are about memory are weighed in `test_records_memory.py`.
+`test_codec_memory.py` measures those that are about memory.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def test_abort_markers_may_come_twice_and_lists_in_any_order(aborted: list[tuple
         ([b"0", (1, 2), b"2", (3, False), b"4"], [(7, 0)], [b"4"]),
     ],
 )
-def test_what_ends_an_aborted_transaction(log: list[Any], aborted: list[tuple[int, int]], kept: list[bytes]) -> None:
+def test_markers_that_end_an_aborted_transaction(
+    log: list[Any], aborted: list[tuple[int, int]], kept: list[bytes]
+) -> None:
     data = b""
     for item in log:
         if isinstance(item, bytes):
@@ -195,7 +197,7 @@ def test_a_xerial_chunk_length_is_not_believed(length: int) -> None:
 
 
 @pytest.mark.parametrize("promise", [1 << 31, (1 << 32) - 1, 1 << 30])
-def test_nor_is_what_a_chunk_says_of_its_content(promise: int) -> None:
+def test_the_claimed_size_of_a_chunk_is_not_believed(promise: int) -> None:
     refused(batch(xerial([unsigned_varint(promise) + b"\0a"]), codec="snappy"), "not plausible")
 
 
@@ -242,7 +244,7 @@ def test_an_lz4_match_of_distance_zero_shows_nothing_either() -> None:
 
 
 @pytest.mark.parametrize("distance", [0, 2, 60, 1000, 65535])
-def test_nor_does_a_snappy_copy(distance: int) -> None:
+def test_a_snappy_copy_never_shows_older_data(distance: int) -> None:
     packed = compress("snappy", SECRET)
     for _ in range(3):
         assert decompress("snappy", packed) == SECRET

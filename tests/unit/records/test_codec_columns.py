@@ -92,7 +92,7 @@ def test_of_a_batch_that_takes_too_much_space_nothing_is_left() -> None:
     line.native.stop()
 
 
-def test_columns_that_move_as_they_grow_keep_what_they_have() -> None:
+def test_columns_that_move_as_they_grow_keep_their_values() -> None:
     few = [
         Record(bytes(100_000), None, headers=[("h", b"1"), ("n", None)]),
         Record(None, b"k", headers=[("i", b"2")], timestamp_ms=5),
@@ -154,7 +154,7 @@ def test_a_large_buffer_of_which_a_quarter_is_used_becomes_a_smaller_one(value: 
     assert [record.value for record in chunk] == [bytes(value)]
 
 
-def test_what_a_large_buffer_has_in_it_counts_and_not_its_room() -> None:
+def test_the_contents_of_a_large_buffer_count_and_not_its_capacity() -> None:
     """Memory that was mapped and never touched does not count."""
     whole = encode_batch([bytes(20 * MIB)])
     (chunk,) = decode_chunks(whole, Layout(columns=("value",)))

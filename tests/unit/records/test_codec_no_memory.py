@@ -64,7 +64,7 @@ def test_decoding(codec: str) -> None:
     assert failures(lambda: decode_chunks(data * 1, Layout("t", 0), chunk_bytes=0)) >= 10
 
 
-def test_decoding_what_grows_from_batch_to_batch() -> None:
+def test_decoding_batches_that_grow() -> None:
     parts, offset = [], 0
     for count in (1, 40, 300, 600):
         parts.append(encode_batch(ROWS[:count], base_offset=offset, compression="lz4"))

@@ -62,7 +62,7 @@ def seen_by_a_reader(batch: PlainBatch) -> list[PlainRecord]:
 
 @BATCHES_TAKE_TIME
 @given(batches())
-def test_decodes_what_the_reference_encodes(batch: PlainBatch) -> None:
+def test_decodes_batches_of_the_reference(batch: PlainBatch) -> None:
     (decoded,) = decode_batches(reference_encode(batch))
     assert [plain(record, batch.base_offset) for record in decoded] == seen_by_a_reader(batch)
     assert decoded.base_offset == batch.base_offset

@@ -64,7 +64,7 @@ def header_of(batch: RecordBatch) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("vector", of_kind("record_batches", "concatenation", "message_set"))
-def test_decodes_to_what_it_says(vector: dict[str, Any]) -> None:
+def test_decodes_to_the_expected_records(vector: dict[str, Any]) -> None:
     data = bytes.fromhex(vector["hex"])
     batches = decode_batches(data)
     expected = vector["expect"]

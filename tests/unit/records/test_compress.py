@@ -50,7 +50,7 @@ def bound(request: pytest.FixtureRequest) -> Iterator[str]:
     _compress._resolve(codec_id(codec))
 
 
-def test_every_source_of_every_codec_makes_what_others_read(bound: str) -> None:
+def test_every_source_of_every_codec_compresses_for_others(bound: str) -> None:
     for data in samples():
         for level in (None, 1):
             packed = compress(bound, data, level)
@@ -58,7 +58,7 @@ def test_every_source_of_every_codec_makes_what_others_read(bound: str) -> None:
             assert decompress(bound, packed) == data
 
 
-def test_every_source_of_every_codec_reads_what_others_make(bound: str) -> None:
+def test_every_source_of_every_codec_decompresses_others(bound: str) -> None:
     for data in samples():
         packed = reference_compress(bound, data)
         assert decompress(bound, packed) == data

@@ -118,7 +118,7 @@ def test_sound_batches_wait_for_one_another_and_never_fail(data: bytes) -> None:
     assert most[0] <= 100 * MIB
 
 
-def test_a_child_does_not_inherit_what_its_parents_threads_hold() -> None:
+def test_a_child_does_not_inherit_the_budget_of_its_parents_threads() -> None:
     data = large_record("zstd", "value", 200 * MIB)
     stop = threading.Event()
 

@@ -32,7 +32,7 @@ def blob(batches: int) -> bytes:
 LARGE = blob(40)
 
 
-def test_all_are_there_in_any_order() -> None:
+def test_all_records_can_be_read_in_any_order() -> None:
     batches = decode_batches(LARGE, max_decompressed=2 * CAP)
     gc.collect()
     assert pool_bytes()[0] < (2 << 20) + (48 << 20)
@@ -133,7 +133,7 @@ def test_headers_are_counted_too() -> None:
             decode_chunks(before + data, Layout("t", 0), max_decompressed=13_000_000)
 
 
-def test_header_keys_that_are_no_text_are_counted_as_what_arrow_makes_of_them() -> None:
+def test_header_keys_that_are_no_text_count_with_their_size_in_arrow() -> None:
     data = large_record("zstd", "bad text", 9 << 20)
     assert len(decode_batches(data, max_decompressed=10 << 20)) == 1
     data = large_record("zstd", "bad text", 12 << 20)

@@ -35,7 +35,7 @@ def test_records_come_across_batches_and_are_counted() -> None:
     assert seen == [(b"a", 5, 1, 6), (b"b", 5, 2, 7), (b"c", 8, 1, 9)]
 
 
-def test_the_end_of_a_batch_is_behind_what_compaction_left() -> None:
+def test_the_end_of_a_batch_is_after_its_compacted_records() -> None:
     data = encode_batch([{"value": b"a"}, {"value": b"b", "offset": 7}]) + encode_batch([], base_offset=8)
     (batch,) = decode_chunks(data, Layout("t", 0))
     records = iter(batch)
@@ -84,7 +84,7 @@ def test_reading_goes_on_where_it_stopped() -> None:
     assert [record.value for record in records] == [b"b"]
 
 
-def test_what_was_raised_for_batches_is_raised_for_records() -> None:
+def test_an_error_of_batches_is_raised_for_records() -> None:
     def batches() -> Iterator[Batch]:
         yield chunk([b"a"], 0)
         raise ProtocolError("broken")

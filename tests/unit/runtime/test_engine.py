@@ -190,7 +190,7 @@ def test_stopping_ends_members_tasks_and_both_threads() -> None:
         engine.run(where)
 
 
-def test_what_tasks_start_as_they_are_cancelled_runs_before_the_end() -> None:
+def test_work_that_cancelled_tasks_start_runs_before_the_end() -> None:
     """The requests of a connection that is closed by then end too."""
     heard: list[str] = []
     engine = NativeEngine()

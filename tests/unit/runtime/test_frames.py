@@ -135,7 +135,7 @@ def test_any_split_gives_the_same_responses(bodies: list[bytes], seed: int) -> N
     assert found + results(frames) == expected(stream)
 
 
-def test_what_goes_out_is_prefix_and_segments() -> None:
+def test_written_bytes_are_prefix_and_segments() -> None:
     frames = Frames(LIMIT)
     frames.queue(1, 1, [b"head", b"", Buffer(b"payload")])
     frames.queue(2, 2, [Buffer(b"second")], expect_response=False)
@@ -272,7 +272,7 @@ def test_a_prefix_allocates_nothing_before_its_response_is_known_to_be_owed() ->
     assert pool_bytes()[0] - live <= STASH
 
 
-def test_what_a_frame_allocates_is_justified_by_what_has_come() -> None:
+def test_a_frame_allocates_no_more_than_the_received_bytes_justify() -> None:
     live = pool_bytes()[0]
     size = 70 << 20
     frames = asked(1, max_frame=size)

@@ -71,7 +71,7 @@ CHILDREN = {
 
 
 @pytest.mark.parametrize("child", CHILDREN)
-def test_a_child_delivers_what_it_sent(child: str, tmp_path: Path) -> None:
+def test_a_child_delivers_its_records(child: str, tmp_path: Path) -> None:
     if child == "billiard":
         pytest.importorskip("billiard")
     library = "billiard" if child == "billiard" else "multiprocessing"
@@ -86,7 +86,7 @@ def test_a_child_delivers_what_it_sent(child: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 @pytest.mark.parametrize("kind", ["pool", "executor"])
-def test_workers_of_a_pool_deliver_what_they_sent(method: str, kind: str, tmp_path: Path) -> None:
+def test_workers_of_a_pool_deliver_their_records(method: str, kind: str, tmp_path: Path) -> None:
     program = tmp_path / "sends.py"
     made = {
         "pool": f"multiprocessing.get_context('{method}').Pool(1)",

@@ -650,7 +650,7 @@ def test_threads_submit_to_all_connections_at_once(wire: Wire) -> None:
 # ---- life
 
 
-def test_stop_closes_everything_and_what_waits_can_be_drained(wire: Wire) -> None:
+def test_stop_closes_everything_and_completions_can_be_drained(wire: Wire) -> None:
     first, _ = wire.connect()
     second, peer = wire.connect()
     wire.loop.submit(first, 1, 1, [Buffer(b"owed")], True)

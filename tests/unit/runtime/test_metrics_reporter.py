@@ -141,7 +141,7 @@ def test_the_first_snapshot_may_be_taken_before_the_constructor_returns(monkeypa
     assert len(found) == 1
 
 
-def test_what_a_dropped_producer_was_given_is_sent() -> None:
+def test_records_of_a_dropped_producer_are_sent() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", linger_ms=1_000)

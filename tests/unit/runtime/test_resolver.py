@@ -88,7 +88,7 @@ def test_the_error_of_a_look_up_is_raised(engine: NativeEngine, server: NameServ
 
 
 @pytest.mark.parametrize("host", ["foo..bar", "x" * 64 + ".example"])
-def test_what_cannot_be_a_name_is_an_error(engine: NativeEngine, host: str) -> None:
+def test_an_impossible_host_name_is_an_error(engine: NativeEngine, host: str) -> None:
     with pytest.raises(UnicodeError):
         engine.run(engine.resolver.resolve, host, 9092)
 

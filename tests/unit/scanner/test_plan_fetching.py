@@ -29,7 +29,7 @@ def sliced(rows: Rows, start: int, end: int) -> Rows:
 
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
-def test_requests_say_what_the_options_say(level: str) -> None:
+def test_requests_have_the_values_of_options(level: str) -> None:
     with World(brokers=1) as world:
         fill(world, "a", partitions=2)
         options: dict[str, Any] = {"fetch_max_bytes": 54_321, "fetch_max_wait_ms": 123, "isolation_level": level}
@@ -275,7 +275,7 @@ def test_a_response_without_one_whole_batch_is_an_error() -> None:
             Scanning(world, ["t"]).all()
 
 
-def test_batches_that_end_before_what_was_asked_for_are_an_error() -> None:
+def test_batches_that_end_before_the_requested_offset_are_an_error() -> None:
     with World() as world:
         fill(world, "t")
         log = world.topics["t"].partitions[0]

@@ -102,7 +102,7 @@ def test_partitions_can_be_chosen() -> None:
         assert plan(world, partitions=[2, 0, 2]) == [(0, 0, 10), (2, 10, 20)]
 
 
-def test_nothing_by_time_lies_at_the_end() -> None:
+def test_a_time_after_all_records_is_the_end() -> None:
     with make_world() as world:
         assert plan(world, start=moment(10 * HOUR_MS)) == [(0, 10, 10), (1, 15, 15), (2, 20, 20)]
         assert plan(world, end=moment(10 * HOUR_MS)) == [(0, 0, 10), (1, 5, 15), (2, 10, 20)]
@@ -114,7 +114,7 @@ def test_bounds_by_time() -> None:
         assert plan(world, start=start, end=end) == [(0, 3, 7), (1, 8, 12), (2, 13, 17)]
 
 
-def test_what_comes_while_the_times_are_looked_up_is_not_read() -> None:
+def test_records_that_arrive_during_the_lookup_of_times_are_not_read() -> None:
     """The ends are known by then; a record found by its time lies behind them, others that came late before it."""
 
     def write(call: Call) -> None:
@@ -265,7 +265,7 @@ def test_each_leader_is_asked_once_for_all_its_partitions() -> None:
         assert asked == {1: [0, 2], 2: [1]}
 
 
-def test_only_what_failed_is_asked_again_once_leaders_moved() -> None:
+def test_only_failed_partitions_are_retried_once_leaders_moved() -> None:
     def move(call: Call) -> None:
         if len(world.made("ListOffsets")) == 1:
             world.move_leader("t", 2, 2)

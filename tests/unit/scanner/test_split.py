@@ -59,7 +59,7 @@ def test_partitions_of_nearly_one_size_are_not_cut() -> None:
 
 
 @pytest.mark.parametrize("ranges", [[], [(3, 3)], [(0, 0), (9, 9)]])
-def test_nothing_to_read_is_no_piece(ranges: list[tuple[int, int]]) -> None:
+def test_empty_ranges_make_no_piece(ranges: list[tuple[int, int]]) -> None:
     assert cut(ranges, 4) == []
 
 

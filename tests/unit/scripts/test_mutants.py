@@ -557,9 +557,7 @@ def test_flaky() -> None:
 
 
 @pytest.mark.long
-def test_a_test_that_fails_for_what_others_leave_behind_is_no_proof(
-    tree: Path, trial_in: Callable[[Path], Tried]
-) -> None:
+def test_a_test_that_fails_by_leftovers_of_others_is_no_proof(tree: Path, trial_in: Callable[[Path], Tried]) -> None:
     left = """
 left = []
 def test_leaves(): left.append(twice(0))
@@ -582,7 +580,7 @@ def test_a_test_that_fails_without_any_break_is_not_asked(tree: Path, trial_in: 
     )
 
 
-def test_what_cannot_be_imported_is_drawn_again(tree: Path, trial_in: Callable[[Path], Tried]) -> None:
+def test_a_mistake_that_cannot_be_imported_is_drawn_again(tree: Path, trial_in: Callable[[Path], Tried]) -> None:
     trial, _, sites = trial_in(tree)
     site = replace(sites[0], edits=(Edit(0, 0, "import nothing_like_it\n"),))
     outcome = trial.judge(site, whole=True)

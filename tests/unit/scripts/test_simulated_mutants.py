@@ -49,14 +49,14 @@ def test_the_hook_changes_one_module_and_no_file(tmp_path: Path, monkeypatch: py
 
 
 def test_the_first_runs_find_a_mistake_that_they_meet() -> None:
-    (mistake,) = [each for each in MISTAKES if each.what == "the position moves one record too far"]
+    (mistake,) = [each for each in MISTAKES if each.what == "the position advances one record too far"]
     trial = advance(Trial(mistake), range(3), limit_s=20)
     assert trial.seed is not None
     assert trial.by
 
 
 def test_combined_schedules_find_a_mistake_of_groups() -> None:
-    what = "a topic that is seen for the first time begins as auto_offset_reset says"
+    what = "auto_offset_reset decides the start of a topic that appears later"
     (mistake,) = [each for each in MISTAKES if each.what == what]
     trial = advance(Trial(mistake), seeds_of(mistake.theme, 1), limit_s=20)
     assert trial.seed is not None
@@ -78,7 +78,7 @@ def test_a_mistake_that_nothing_can_be_imported_with_is_found() -> None:
     assert "nowhere" in trial.by
 
 
-def test_the_table_says_what_was_found_and_what_not() -> None:
+def test_the_table_shows_found_and_missed_mistakes() -> None:
     by = "acked=3 failed=0\nlost=1\nlost a | b:  gone\n    1 s"
     trials = [
         Trial(Mistake("kafwire/a/b.py", "", "", "one"), [0, 1, 5], tried=2, seed=1, by=by),
@@ -94,7 +94,7 @@ def test_the_table_says_what_was_found_and_what_not() -> None:
     assert "| four | `c` | 0 | no |  |" in text
 
 
-def test_only_what_a_run_executes_can_be_found_in_it() -> None:
+def test_a_run_finds_only_mistakes_in_lines_that_it_executes() -> None:
     source = "LIMIT = 1\n\ndef f(x):\n    if x > LIMIT:\n        return 2\n    return (\n        3\n    )\n"
     inside = Mistake("a.py", before="        return 2\n", after="        return 4\n", what="")
     spread = Mistake("a.py", before="        3\n", after="        5\n", what="")

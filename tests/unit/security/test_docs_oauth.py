@@ -87,7 +87,7 @@ def test_a_client_takes_them(text: str, tmp_path: Path, monkeypatch: pytest.Monk
     kafwire.Client(**own).close()
 
 
-def test_what_an_assertion_stands_for() -> None:
+def test_grants_that_need_an_assertion() -> None:
     """Client credentials need a secret or an assertion, which says whose it is; JWT-bearer needs an assertion."""
     given: dict[str, Any] = {
         "bootstrap_servers": "localhost:9",

@@ -153,7 +153,7 @@ def test_its_scope(server: TokenServer) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 429])
-def test_what_passes_is_asked_again(server: TokenServer, status: int) -> None:
+def test_transient_errors_of_an_endpoint_are_retried(server: TokenServer, status: int) -> None:
     server.answers += [error(status, "busy"), Answer(drop=True), error(status, "busy")]
     assert endpoint(server)().value
     assert len(server.asked) == 4

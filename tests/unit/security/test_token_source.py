@@ -77,7 +77,7 @@ JWT = signed({"exp": NOW + 100})
         (lambda: asyncio.sleep(0, "abc"), "abc", None),
     ],
 )
-def test_what_a_provider_may_return(provider: Callable[[], object], value: str, ends: float | None) -> None:
+def test_tokens_that_a_provider_may_return(provider: Callable[[], object], value: str, ends: float | None) -> None:
     token = once(provider)
     assert (token.value.reveal(), token.expires_at) == (value, ends)
 

@@ -82,7 +82,7 @@ def test_a_broker_that_stores_repeated_batches_is_found(monkeypatch: pytest.Monk
     assert any("duplicated" in violation for violation in outcome.violations)
 
 
-def test_a_broker_that_loses_what_it_acknowledged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_loses_acknowledged_records_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     lead = Partition.lead
 
     def losing(self: Partition, node: int) -> None:
@@ -99,7 +99,7 @@ def test_markers_that_never_come_are_found(monkeypatch: pytest.MonkeyPatch) -> N
     assert not run(Schedule(5, load, ())).is_good
 
 
-def test_shrinking_keeps_what_makes_a_run_fail() -> None:
+def test_shrinking_keeps_the_events_that_make_a_run_fail() -> None:
     schedule = Schedule.draw(11, seconds=100)
     guilty = schedule.events[3]
     short = shrink(schedule, lambda candidate: guilty.kind in {event.kind for event in candidate.events})

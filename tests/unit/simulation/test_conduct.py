@@ -235,7 +235,7 @@ def test_a_batch_that_may_be_in_the_log_may_have_been_found_there(
     assert bool(client.wrong) == (not is_searched)
 
 
-def test_what_was_asked_before_a_batch_came_back_says_nothing_of_it(client: Client) -> None:
+def test_a_question_asked_before_a_batch_came_back_does_not_count_for_it(client: Client) -> None:
     client.taken(1)
     number = client.produce(1)
     client.conduct.answered(

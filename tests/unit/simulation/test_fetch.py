@@ -125,7 +125,7 @@ def test_partitions_that_gave_records_stand_at_the_back() -> None:
         assert order == [0, 1, 2, 0, 1, 2]
 
 
-def test_first_partition_with_data_gives_a_whole_batch_and_others_what_fits() -> None:
+def test_first_partition_with_data_gives_a_whole_batch_and_others_batches_that_fit() -> None:
     with World() as world:
         logs = world.create_topic("t", partitions=4).partitions
         for log in logs[1:]:

@@ -96,7 +96,7 @@ def test_after_a_reset_the_first_record_says_where_reading_goes_on() -> None:
     assert read.judge(CONTENT) == ""
 
 
-def test_the_content_of_a_log_is_what_a_reader_may_see() -> None:
+def test_the_content_of_a_log_has_the_visible_records() -> None:
     with ClusterWorld() as world:
         topic = world.state.topics.create("flights", 1, 1)
         (partition,) = topic.partitions

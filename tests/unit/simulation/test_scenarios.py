@@ -46,7 +46,7 @@ def test_a_difference_that_is_known_is_let_pass_and_one_that_is_gone_is_not() ->
     assert "3 -> 6" in judge("v", real, {"a": ["1 -> 2", "3 -> 6"]}, known)
 
 
-def test_what_differs_is_cut_down() -> None:
+def test_a_difference_is_shrunk() -> None:
     steps = [Step("n", (number,)) for number in range(25)]
     fewest = shrink(steps, lambda some: {3, 17} <= {step.arguments[0] for step in some})
     assert [step.arguments[0] for step in fewest] == [3, 17]

@@ -23,7 +23,7 @@ def told(accepted: int, connects: int, *, node: int = 1) -> dict[str, Any]:
     return {"connections": [{**where, "authentications": accepted, "connects": connects}]}
 
 
-def test_what_a_run_may_speak() -> None:
+def test_protocols_of_a_run() -> None:
     assert security_of(PLAINTEXT) is None
     listener = security_of(SASL_SSL)
     assert isinstance(listener, Security)
@@ -39,7 +39,7 @@ def test_proxies_do_not_see_into_tls() -> None:
 
 
 @pytest.mark.parametrize("plain", [{"bootstrap_servers": "b:1"}, {"bootstrap.servers": "b:1", "sasl.mechanism": "X"}])
-def test_where_nothing_is_counted_options_are_what_they_were(plain: dict[str, str]) -> None:
+def test_options_without_counting_are_unchanged(plain: dict[str, str]) -> None:
     assert Access(plain).options() == plain
 
 

@@ -74,7 +74,7 @@ def drop_the_headers(_chance: random.Random, last: Topic) -> str:
     return "1 never sent, as p1 #2"
 
 
-def test_what_has_come_through_is_right() -> None:
+def test_records_through_the_chain_are_judged() -> None:
     chance = random.Random(1)
     for _ in range(20):
         first = made(chance)

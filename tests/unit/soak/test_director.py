@@ -82,7 +82,7 @@ def test_where_they_see_bytes_all_is_played_when_it_is_due(clock: Clock) -> None
         assert [at - began for at, *_ in clock.proxy.played] == pytest.approx([one.at for one in due])
 
 
-def test_what_was_due_while_a_node_came_up_is_played_behind_that(clock: Clock) -> None:
+def test_strikes_due_during_a_nodes_start_are_played_after_it(clock: Clock) -> None:
     """Nothing more is played once the episode is healed."""
     episode = replace(some()[0], seconds=3.0, strikes=(Strike("kill", "node", 1, 0.5),))
     began = clock.now

@@ -66,7 +66,7 @@ def test_a_whole_sink_is_well() -> None:
     assert verdict_of(set(ALL), ENDS).lines == []
 
 
-def test_nothing_is_owed_of_what_was_neither_reported_nor_passed_by_offsets() -> None:
+def test_inputs_that_were_neither_reported_nor_passed_by_offsets_may_be_missing() -> None:
     gone = {(0, 3)}
     assert verdict_of({(0, 0)}, {0: 3, 1: 2}, committed=gone, uncommitted=gone) == Verdict()
     assert verdict_of({(0, 0)}, {0: 3, 1: 2}, committed=gone) == Verdict()

@@ -120,7 +120,7 @@ def test_a_recovery_in_time_is_none(run: SegmentRun) -> None:
     assert (run.outcome.recovery_s, run.outcome.settled_s) == (3.5, 12.5)
 
 
-def test_what_cannot_be_read_in_time_is_a_violation(run: SegmentRun) -> None:
+def test_records_that_cannot_be_read_in_time_are_a_violation(run: SegmentRun) -> None:
     run.processes = [FakeProcess("kafwire", 0.1)]  # type: ignore[list-item]
     run._recover(watch(60.1), EPISODE)
     assert len(run.outcome.violations) == 1

@@ -67,7 +67,7 @@ CASES = [nothing, cut, begins, holes]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_nothing_is_found_where_only_what_the_log_lost_is_missing(case: Callable[[], Case]) -> None:
+def test_missing_records_that_the_log_lost_are_no_finding(case: Callable[[], Case]) -> None:
     judgement = judge(*case())
     assert judgement.violations == []
     assert judgement.acked >= 20
@@ -151,7 +151,7 @@ def test_a_mistake_is_reported(mistake: Callable[[Case], str], case: Callable[[]
     assert len(more) == (mistake is lose_another and case is cut)
 
 
-def test_what_was_lost_and_is_there_is_no_loss() -> None:
+def test_a_lost_record_that_is_in_the_log_is_a_violation() -> None:
     planted = cut()
     ledger, logs, _, how = planted
     keep_what_was_lost(planted)
@@ -175,7 +175,7 @@ def test_a_reader_without_an_error_is_a_violation(case: Callable[[], Case], says
     assert any(says in violation for violation in judge(*planted).violations)
 
 
-def test_what_a_cleaner_has_not_come_to_yet_is_there() -> None:
+def test_a_record_before_its_cleaning_is_no_violation() -> None:
     ledger, logs, lost, how = holes()
     logs[T0].insert(0, (16, value(16)))
     ledger.readings[T0][0].events.insert(-3, (16, value(16)))
@@ -184,7 +184,7 @@ def test_what_a_cleaner_has_not_come_to_yet_is_there() -> None:
     assert judgement.missing == 16
 
 
-def test_two_read_the_same_log_but_for_what_a_cleaner_took_between_them() -> None:
+def test_two_readings_differ_only_by_the_cleaner() -> None:
     _, log = made()
     fewer, changed = {T0: log[T0][5:]}, {T0: [*log[T0][:-1], (19, b"else")]}
     for how in (NOTHING, CUT, BEGINS, HOLES):

@@ -68,11 +68,11 @@ def test_each_episode_meets_something_and_all_of_it_can_be_played(seed: int) -> 
         (Reorder(), {"Reset"}),
     ],
 )
-def test_what_comes_to_the_same(fault: Fault, played: set[str]) -> None:
+def test_equal_faults(fault: Fault, played: set[str]) -> None:
     assert kinds(Rule(fault, api="Produce")) == played
 
 
-def test_what_frames_are_needed_for_is_left_out_beside_another() -> None:
+def test_faults_that_need_frames_are_left_out() -> None:
     rules = (Rule(Duplicate(), api="Fetch"), Rule(Throttle(5_000, seconds=1.0), api="Produce", broker=2))
     for seed in range(10):
         _, plays = opaque(replace(QUIET, seed=seed, seconds=6.0, rules=rules))

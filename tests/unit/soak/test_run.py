@@ -155,7 +155,7 @@ def test_a_run_that_is_stopped_has_not_finished(
     assert (State.load(folder).segment, world.perils) == (6, ["disk-full"])
 
 
-def test_a_run_that_runs_is_not_gone_on_with(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_running_run_is_not_resumed(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     State(7, 3, pid=1, phase="segment 0, from episode 0").save(tmp_path)
     assert run(monkeypatch, "--resume", str(tmp_path)) == 2
     assert world.played == []
@@ -275,7 +275,7 @@ def test_the_clients_protocol_is_kept_and_reported(
     assert "Seed 7" not in document.read_text()
 
 
-def test_what_clients_speak_stays_when_a_run_goes_on(
+def test_a_resumed_run_keeps_the_protocol_of_clients(
     world: World, spoken: list[Security | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It is in the command that shows a violation again, too."""

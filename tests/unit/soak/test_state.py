@@ -55,7 +55,7 @@ def test_a_run_is_over_when_its_time_is_or_something_was_found() -> None:
     assert state.finished
 
 
-def test_the_summary_says_what_counts() -> None:
+def test_the_summary_has_the_counts() -> None:
     text = summary.text(long_run())
     for part in ("Seed 7", "12,345,678", "2,500", "700", "| **lost** | 0 | 0 |", "940", "node killed 40", "12.3 s"):
         assert part in text

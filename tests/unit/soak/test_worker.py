@@ -72,7 +72,7 @@ def test_a_workload_that_breaks_says_how(history: History) -> None:
     assert runner.workload.name in runner.crash
 
 
-def test_a_mark_is_reached_when_what_was_under_way_is_settled_and_something_new_was_acknowledged(
+def test_a_mark_is_reached_after_outcomes_of_earlier_work_and_a_new_acknowledgement(
     history: History,
 ) -> None:
     runner = Idle(workload(), history, Access({}), 1)

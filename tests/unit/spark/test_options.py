@@ -201,7 +201,7 @@ JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required usernam
 TLS = {"kafka.security.protocol": "SASL_SSL", "kafka.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----"}
 
 
-def test_what_logs_in_is_named_as_javas_clients_name_it() -> None:
+def test_options_of_logins_have_javas_names() -> None:
     login = {**TLS, "kafka.sasl.mechanism": "SCRAM-SHA-512", "kafka.sasl.jaas.config": JAAS}
     for options in (
         read_options({**SERVERS, **login, "subscribe": "a"}),

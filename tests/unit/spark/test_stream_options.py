@@ -96,7 +96,7 @@ def test_a_group_to_start_from_is_for_streams_alone() -> None:
         read_options(given)
 
 
-def test_the_schema_needs_only_what_batches_and_streams_share() -> None:
+def test_the_schema_needs_only_options_that_batches_and_streams_share() -> None:
     check_reading({**SERVERS, "subscribe": "a", "startingOffsets": "latest", "endingOffsets": "latest"})
     with pytest.raises(ConfigError, match="exactly one of the options assign, subscribe"):
         check_reading(SERVERS)

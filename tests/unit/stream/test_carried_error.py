@@ -69,7 +69,7 @@ def test_an_error_keeps_its_type_text_and_attributes(error: Exception) -> None:
     assert (str(found), vars(found)) == (str(error), vars(error))
 
 
-def test_an_error_that_cannot_be_pickled_whole_keeps_what_can() -> None:
+def test_an_error_that_cannot_be_pickled_whole_keeps_its_other_parts() -> None:
     error = BusyError(503, "busy")
     error.lock = threading.Lock()  # type: ignore[attr-defined]
     found = carried(error)

@@ -49,7 +49,7 @@ def test_other_records_are_no_letters() -> None:
     assert (found.partition, found.offset, found.attempts) == (None, None, None)
 
 
-def test_what_goes_back_is_the_record_with_its_origin() -> None:
+def test_a_letter_that_goes_back_is_the_record_with_its_origin() -> None:
     back = letter().sent_back(partitions=range(3))
     assert (back.topic, back.partition, back.key, back.value, back.as_bytes) == ("orders", 2, b"ann", b"2 books", True)
     assert dict(back.headers) == {

@@ -443,7 +443,7 @@ def test_a_step_that_raises_a_cancellation_ends_the_stream() -> None:
     assert (source.committed, source.closed) == ({}, True)
 
 
-def test_a_stream_that_is_cancelled_leaves_and_commits_what_it_has() -> None:
+def test_a_cancelled_stream_leaves_the_group_and_commits_completed_records() -> None:
     source = MemorySource({"orders": numbered(10)}, ends=False)
     cancelled: list[int] = []
 

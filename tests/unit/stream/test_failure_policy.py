@@ -59,7 +59,7 @@ def test_without_dead_letters_the_stream_ends_unless_it_skips() -> None:
     assert replace(POLICY, otherwise="skip").decide(ERROR, 3, "later", 0, 0.5) == SendDeadLetter("dead")
 
 
-def test_what_writes_to_topics() -> None:
+def test_policies_that_write_to_topics() -> None:
     assert not FailurePolicy(attempts=3, otherwise="skip").writes
     assert FailurePolicy(dead_letter_topic="dead").writes
     assert FailurePolicy(retry_topics=TOPICS).writes

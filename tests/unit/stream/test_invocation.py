@@ -98,7 +98,7 @@ def test_a_thread_that_raises_stop_iteration_has_failed() -> None:
     assert dict(letter.headers)["kafwire.error.message"] == b"the handler raised StopIteration"
 
 
-def test_what_a_thread_cannot_await_has_failed() -> None:
+def test_a_coroutine_that_a_thread_cannot_await_is_a_failure() -> None:
     async def handle(record: Record) -> None:
         """A coroutine that is never run."""
 

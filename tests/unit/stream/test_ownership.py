@@ -75,7 +75,7 @@ async def fail_later(record: Record) -> int:
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
 @pytest.mark.parametrize("by", ["key", "partition", None])
-def test_a_result_of_a_lost_partition_is_not_written_nor_what_follows_begun(by: Any, guarantee: Any) -> None:
+def test_a_lost_partition_writes_no_result_and_begins_no_record(by: Any, guarantee: Any) -> None:
     source = MemorySource({"orders": numbered(9)}, ends=False)
     sink, calls = Recording(source), []
 
@@ -211,7 +211,7 @@ def test_a_call_in_a_process_whose_partition_is_lost_writes_nothing(tmp_path: An
 
 @pytest.mark.parametrize("by", ["key", "partition", None])
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_a_revocation_leaves_what_waits_and_what_follows_in_its_lane(by: Any, guarantee: Any) -> None:
+def test_a_revocation_leaves_waiting_records_and_their_followers_in_the_lane(by: Any, guarantee: Any) -> None:
     source = MemorySource({"orders": numbered(12)}, ends=False)
     sink, times, calls = MemorySink(source), [], []
 

@@ -64,7 +64,7 @@ def test_a_stop_flushes_a_batch_that_is_not_full() -> None:
 
 
 @pytest.mark.parametrize("by", ["key", "partition", None])
-def test_a_stop_leaves_what_waits_for_its_next_attempt(by: Any) -> None:
+def test_a_stop_leaves_records_that_wait_for_their_next_attempt(by: Any) -> None:
     source = MemorySource({"orders": numbered(20, keys=2)}, ends=False)
     handled: list[int] = []
     refused: list[int] = []

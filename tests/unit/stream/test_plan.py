@@ -115,7 +115,7 @@ class AsyncHandler:
         (lambda: MemorySource({"orders": ["text"]}), "is not a record"),
     ],
 )
-def test_what_cannot_be_is_refused(make: Callable[[], Any], text: str) -> None:
+def test_impossible_pipelines_are_refused(make: Callable[[], Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         make()
 

@@ -161,7 +161,7 @@ def test_a_gap_holds_the_commit_back() -> None:
     assert seen == [{ORDERS: 3}, {ORDERS: 40}]
 
 
-def test_what_a_gap_has_held_back_is_committed_when_it_is_filled() -> None:
+def test_offsets_behind_a_gap_are_committed_once_it_is_filled() -> None:
     handler = Handler({0: 10.0})
     source = MemorySource({"orders": numbered(6, keys=6)}, ends=False)
     seen: list[dict[TopicPartition, int]] = []
@@ -228,7 +228,7 @@ class RefusedCommits(MemorySource):
 
 
 @pytest.mark.parametrize("error", [KafkaError, asyncio.CancelledError])
-def test_what_a_refused_commit_was_about_is_committed_by_the_next(error: type[BaseException]) -> None:
+def test_offsets_of_a_refused_commit_are_in_the_next(error: type[BaseException]) -> None:
     source = RefusedCommits(3, {"orders": numbered(10)}, ends=False)
     source.error = error
     committed: list[dict[TopicPartition, int]] = []

@@ -138,7 +138,7 @@ def test_all_folds_end_where_too_many_offsets_are_held() -> None:
     assert folded(sink)[0] == (b"rare", [0]), "the rare key does not hold the commit back for ever"
 
 
-def test_what_the_function_refuses_is_a_failed_record() -> None:
+def test_a_record_that_the_function_refuses_has_failed() -> None:
     def add(total: list[int], record: Record) -> list[int]:
         if number(record) in (3, 4):
             raise ValueError("no")

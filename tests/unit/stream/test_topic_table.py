@@ -133,7 +133,9 @@ def test_other_sources_are_refused() -> None:
 
 
 @pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
-def test_a_topic_that_ends_with_what_no_reader_gets(isolation_level: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_ends_with_records_without_a_reader(
+    isolation_level: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     """The end is behind the marker of a transaction, and behind records of an aborted one."""
     with EmbeddedKafka() as kafka:
         kafka.create_topic("prices", partitions=2)

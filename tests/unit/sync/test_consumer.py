@@ -336,7 +336,7 @@ def test_positions_are_sought(flavour: Flavour, filled: Any) -> None:
         flavour.get(filled.seek(TopicPartition("u", 0), 1))
 
 
-def test_what_the_leaders_know(flavour: Flavour, filled: Any) -> None:
+def test_offsets_of_the_leaders(flavour: Flavour, filled: Any) -> None:
     fill(flavour.world, "u", batches=1, records=2)
     u0 = TopicPartition("u", 0)
     log_of(flavour.world).delete_before(3)

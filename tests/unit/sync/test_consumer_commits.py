@@ -207,7 +207,9 @@ def test_automatic_commits_leave_out_records_in_hand(flavour: Flavour, caplog: p
     )
 
 
-def test_close_after_an_error_names_what_comes_again(flavour: Flavour, caplog: pytest.LogCaptureFixture) -> None:
+def test_close_after_an_error_names_records_that_will_be_delivered_again(
+    flavour: Flavour, caplog: pytest.LogCaptureFixture
+) -> None:
     consumer = ready(flavour, reading(flavour, enable_auto_commit=True))
     take(flavour, iter(consumer) if flavour.blocks else aiter(consumer), 2)
     if flavour.blocks:
@@ -221,7 +223,7 @@ def test_close_after_an_error_names_what_comes_again(flavour: Flavour, caplog: p
 
 
 @pytest.mark.parametrize("settles", ["commit", "processed", "manual"])
-def test_close_is_silent_about_what_was_taken_care_of(
+def test_close_is_silent_about_committed_or_returned_offsets(
     flavour: Flavour, settles: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer = ready(flavour, reading(flavour, enable_auto_commit=settles != "manual"))

@@ -105,7 +105,7 @@ class Program:
 
 
 @seeds.several(12)
-def test_each_commit_covers_what_the_table_says(flavour: Flavour, seed: int) -> None:
+def test_each_commit_covers_the_records_of_the_table(flavour: Flavour, seed: int) -> None:
     program = Program(flavour, random.Random(seed))
     for _ in range(STEPS):
         program.step()

@@ -44,7 +44,7 @@ def test_poll_returns_no_more_than_it_should_and_loses_nothing(flavour: Flavour)
         assert [offset for each in found for offset in each.get(number, [])] == ALL
 
 
-def test_the_option_is_what_poll_has_without_an_argument(flavour: Flavour) -> None:
+def test_the_option_is_the_default_of_poll(flavour: Flavour) -> None:
     consumer = fetched(flavour, max_poll_records=5)
     assert [sum(map(len, each.values())) for each in polls(flavour, consumer, None, 7, None, 1000)] == [5, 7, 5, 7]
 
@@ -109,7 +109,7 @@ def test_records_one_by_one_need_no_limit(flavour: Flavour) -> None:
     assert sorted((record.partition, record.offset) for record in found) == [(n, o) for n in (0, 1) for o in ALL]
 
 
-def test_an_explicit_stream_completes_what_it_was_given(flavour: Flavour) -> None:
+def test_an_explicit_stream_completes_its_records(flavour: Flavour) -> None:
     consumer = fetched(flavour, max_poll_records=5)
     stream = consumer.partition_stream(T0, explicit=True)
     flavour.world.pass_time(1)

@@ -225,7 +225,7 @@ def test_flush_sends_at_once_and_waits_for_the_outcome(flavour: Flavour) -> None
     flavour.world.break_connections(2)
 
 
-def test_purge_gives_up_what_was_not_sent_or_all(flavour: Flavour) -> None:
+def test_purge_gives_up_unsent_records_or_all(flavour: Flavour) -> None:
     producer = flavour.producer(linger_ms=50_000, request_timeout_ms=5_000)
     waiting = flavour.get(producer.send("t", b"v", partition=0))
     assert flavour.get(producer.purge()) == 1
@@ -407,7 +407,7 @@ def test_an_interrupt_ends_a_block_at_once_and_an_error_does_not(
         flavour.world.off("Produce")
 
 
-def test_a_producer_that_is_dropped_sends_what_it_was_given_and_closes(flavour: Flavour) -> None:
+def test_a_dropped_producer_sends_its_records_and_closes(flavour: Flavour) -> None:
     producer = flavour.producer(linger_ms=50_000)
     flavour.get(producer.send("t", b"v", partition=0))
     del producer

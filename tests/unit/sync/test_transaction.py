@@ -103,7 +103,7 @@ def test_an_abort_that_fails_is_noted_with_the_exception(kind: type[Told]) -> No
     assert caught.value.__notes__ == ["The transaction could not be aborted: no coordinator"]
 
 
-def test_what_cannot_be_committed_is_aborted(kind: type[Told]) -> None:
+def test_a_transaction_that_cannot_be_committed_is_aborted(kind: type[Told]) -> None:
     producer = kind(commit=TransactionAbortableError("a record failed"), abort=KafkaError("no coordinator"))
     with pytest.raises(TransactionAbortableError) as caught:
         play(producer)

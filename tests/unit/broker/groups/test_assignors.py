@@ -49,7 +49,7 @@ def test_uniform_gives_members_in_the_tables_order_their_shares() -> None:
     assert shown(made) == {"m1": "a0 a1", "m2": "a2 a3", "m3": "a4 a5 a6"}, "the last ones have to take the rest"
 
 
-def test_uniform_moves_only_what_has_to_move() -> None:
+def test_uniform_moves_as_few_partitions_as_possible() -> None:
     before = uniform(spec({"m1": "ab", "m2": "ab"}, {"a": 4, "b": 4}))
     after = uniform(spec({"m1": "ab", "m2": "ab", "m3": "ab"}, {"a": 4, "b": 4}, before))
     assert sorted(map(len, after.values())) == [2, 3, 3]

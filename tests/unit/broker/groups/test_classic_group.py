@@ -369,7 +369,7 @@ def test_several_leave_at_once_and_the_others_rebalance_once() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_one_leaves_in_old_versions(version: int) -> None:
+def test_a_member_leaves_in_old_versions(version: int) -> None:
     group = Members()
     (member,) = group.stable()
     request = protocol.LeaveGroupRequest(group_id="g", member_id=member.member_id)

@@ -199,7 +199,7 @@ def test_topics_that_appear_and_go() -> None:
     assert first.owned == {("later", 0), ("later", 1)}
 
 
-def test_other_topics_are_wanted() -> None:
+def test_a_member_changes_its_subscription() -> None:
     group = ConsumerMembers(topics={"t": 2, "u": 2}, group_consumer_assignment_interval_ms=1000)
     (first,) = group.joined("a", rebalance_timeout_ms=900)
     answer = first.beat(subscribed_topic_names=["u"])

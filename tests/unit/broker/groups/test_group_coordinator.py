@@ -146,7 +146,7 @@ def test_a_waiting_member_gets_the_error_of_a_moved_coordinator() -> None:
     assert group.beat(dataclasses.replace(leader, generation=2)) == 0
 
 
-def test_a_new_coordinator_knows_of_members_what_was_written() -> None:
+def test_a_new_coordinator_knows_the_written_state_of_members() -> None:
     group = Members(nodes=(1, 2))
     both = [("range", b"r"), ("sticky", b"s")]
     leader, follower = group.stable(instance_ids=["a", "b"], protocols=both)

@@ -140,7 +140,7 @@ def test_it_gives_up_partitions_before_it_joins_again() -> None:
     assert first.owned | second.owned | other.owned == {("t", index) for index in range(4)}
 
 
-def test_what_it_may_not_say() -> None:
+def test_wrong_requests_of_a_classic_member_are_refused() -> None:
     group = ConsumerMembers()
     _, other = mixed(group)
     assert other.beat(other.generation - 1) == ErrorCode.ILLEGAL_GENERATION
@@ -152,7 +152,7 @@ def test_what_it_may_not_say() -> None:
     assert ClassicReader(group, "x").sync().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_its_session_ends() -> None:
+def test_the_session_of_a_classic_member_ends() -> None:
     group = ConsumerMembers()
     first, other = mixed(group)
     group.pass_ms(19_000)
@@ -270,7 +270,7 @@ def test_a_classic_group_that_has_never_had_a_generation() -> None:
         ({}, b"?", "the embedded consumer protocol is malformed"),
     ],
 )
-def test_a_classic_group_stays_what_it_is(configs: dict[str, Any], metadata: bytes | None, told: str | None) -> None:
+def test_a_classic_group_is_not_converted(configs: dict[str, Any], metadata: bytes | None, told: str | None) -> None:
     group = ConsumerMembers(**configs)
     other = ClassicReader(group)
     fields: dict[str, Any] = {} if metadata is None else {"metadata": metadata}

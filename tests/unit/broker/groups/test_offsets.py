@@ -80,7 +80,7 @@ def began(driver: BrokerDriver, name: str = "x") -> TransactionalClient:
 # --- which commit holds
 
 
-def test_what_arrived_last_holds_whatever_is_decided_later(driver: BrokerDriver) -> None:
+def test_the_last_commit_holds_although_a_transaction_ends_later(driver: BrokerDriver) -> None:
     client = began(driver)
     assert client.commit_offset(5) == 0
     assert commit(driver, 8) == 0
@@ -106,7 +106,7 @@ def test_offsets_are_unstable_while_a_transaction_is_about_to_change_them(driver
     assert fetch(driver, stable=True) == [5]
 
 
-def test_all_is_kept_with_an_offset(driver: BrokerDriver) -> None:
+def test_an_offset_is_kept_with_its_epoch_text_and_time(driver: BrokerDriver) -> None:
     driver.pass_ms(1234)
     commit(driver, 7, metadata="note")
     assert store(driver).of("g") == {T0: Committed(7, 4, "note", driver.state.wall_ms)}
@@ -257,7 +257,7 @@ def test_offsets_from_outside_expire_by_the_time_of_their_commit() -> None:
     assert driver.state.next_due_ms is None
 
 
-def test_what_a_transaction_is_about_to_change_does_not_expire() -> None:
+def test_an_offset_with_a_pending_transaction_does_not_expire() -> None:
     driver = expiring()
     commit(driver, 1)
     client = TransactionalClient(driver, timeout_ms=900_000)

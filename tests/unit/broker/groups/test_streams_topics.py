@@ -28,7 +28,7 @@ def test_a_topology_without_internal_topics_is_ready() -> None:
     assert {name: each.tasks for name, each in found.subtopologies.items()} == {"0": 4, "1": 4}
 
 
-def test_internal_topics_have_the_partitions_of_what_they_go_with() -> None:
+def test_internal_topics_have_the_partition_count_of_their_sources() -> None:
     parts = (
         subtopology("0", ("two",), sinks=("r",)),
         subtopology("1", ("four",), repartition={"r": 0}, together=((0,), (0,)), stores=("s",)),

@@ -88,7 +88,7 @@ def test_an_expired_producer_may_write_anything() -> None:
     assert client.produce(7)[0] == OUT_OF_ORDER
 
 
-def test_another_broker_remembers_what_it_did() -> None:
+def test_another_broker_remembers_its_own_producers() -> None:
     driver = cluster((1, 2), 2)
     client = idempotent(driver)
     written(client, 8)
@@ -188,7 +188,7 @@ def test_truncation_leaves_others_alone() -> None:
     assert other.produce(4) == (0, 2), "it is not known any more"
 
 
-def test_what_a_restart_forgot_ends_where_the_log_was_cut() -> None:
+def test_forgotten_producer_state_ends_at_the_truncation() -> None:
     driver = cluster((1, 2), 2)
     client = idempotent(driver)
     written(client, 4)

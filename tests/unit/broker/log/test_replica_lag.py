@@ -100,7 +100,7 @@ def test_a_lag_by_records_never_gets_the_last_ones() -> None:
     assert partition.high_watermark == 11
 
 
-def test_what_a_new_leader_has_not_got_is_lost() -> None:
+def test_records_that_a_new_leader_lacks_are_lost() -> None:
     driver, partition = made()
     driver.state.part(ReplicaLag).set(2, ms=500)
     write(partition, 2)

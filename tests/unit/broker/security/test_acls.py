@@ -296,7 +296,7 @@ def produced(answer: Any) -> Any:
     return {topic.name: topic.partition_responses[0].error_code for topic in answer.responses}
 
 
-def test_produce_writes_to_what_may_be_written(guarded: Any) -> None:
+def test_produce_writes_to_permitted_topics_only(guarded: Any) -> None:
     assert produced(guarded.ask(produce("t", "u"), 9)) == {"t": TOPIC_FAILED, "u": TOPIC_FAILED}
     give(guarded, allow("Write"))
     assert produced(guarded.ask(produce("u", "t", "missing"), 9)) == {
@@ -328,7 +328,7 @@ def fetch(driver: Any, *topics: Any, version: Any = 12) -> Any:
     return {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
 
 
-def test_fetch_reads_what_may_be_read(guarded: Any) -> None:
+def test_fetch_reads_permitted_topics_only(guarded: Any) -> None:
     give(guarded, allow("Read"))
     assert fetch(guarded, "t", "u", "missing") == {"t": 0, "u": TOPIC_FAILED, "missing": TOPIC_FAILED}
 
@@ -542,7 +542,7 @@ def test_offsets_and_epochs_of_topics_that_may_be_described(guarded: Any) -> Non
     assert {topic.name: topic.partitions[0].error_code for topic in answer.topics} == {"t": 0, "u": TOPIC_FAILED}
 
 
-def test_what_the_texts_of_errors_name_is_checked() -> None:
+def test_operations_named_in_errors_are_checked() -> None:
     """kafwire's errors name the operation that an API needs: the embedded broker asks for no other."""
     assert set(_PERMISSIONS) - {"CreateDelegationToken", "Fetch", "Metadata"} <= authorization.CHECKED
 

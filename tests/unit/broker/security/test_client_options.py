@@ -83,6 +83,6 @@ def test_a_ticket_is_for_the_broker_s_service() -> None:
         ({"user": "bob"}, "has no user 'bob'"),
     ],
 )
-def test_what_the_listener_lacks_is_said(asked: dict[str, Any], problem: str) -> None:
+def test_an_error_names_the_missing_part_of_a_listener(asked: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         options(Security(), **asked)

@@ -86,7 +86,7 @@ def test_passwords_and_the_key_of_tokens_are_apart() -> None:
     assert '"user_alice"="canary"' in made["listener.name.sasl_ssl.plain.sasl.jaas.config"]
 
 
-def test_what_ends_a_jaas_text_is_escaped() -> None:
+def test_quotes_in_a_jaas_text_are_escaped() -> None:
     assert jaas_entry("M", {"a": '"\\\n;'}) == 'M required "a"="\\"\\\\\\n;";'
 
 

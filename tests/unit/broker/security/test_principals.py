@@ -90,6 +90,6 @@ def test_no_rule_applies() -> None:
 
 
 @pytest.mark.parametrize("rules", ["RULE:a", "RULE:a/b", "NONE", "DEFAULT;DEFAULT"])
-def test_what_are_no_rules(rules: Any) -> None:
+def test_invalid_rules_are_refused(rules: Any) -> None:
     with pytest.raises(ValueError, match="invalid rules for principal names"):
         read_rules(rules)

@@ -40,7 +40,7 @@ def test_an_ssl_listener_has_no_users() -> None:
         ({"users": {"zoë": "secret"}}, "only ASCII"),
     ],
 )
-def test_what_does_not_go_together_is_said(options: dict[str, Any], problem: str) -> None:
+def test_contradicting_options_are_named(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         Security(**options)
 

@@ -219,7 +219,7 @@ class Game:
 
 @pytest.mark.parametrize("seed", seeds.sampled(range(200), *range(40)))
 @pytest.mark.parametrize("leaves", [0, 1])
-def test_it_does_as_its_model(seed: int, leaves: int) -> None:
+def test_it_behaves_as_its_model(seed: int, leaves: int) -> None:
     game = Game(seed)
     kinds = {"append": 3, "acquire": 5, "acknowledge": 6, "release": 1, "wait": 2, "leave": leaves}
     for _ in range(80):
@@ -245,7 +245,7 @@ def test_a_start_that_moves_with_the_log_takes_records_away() -> None:
     assert partition.start == 30, "it does not go back"
 
 
-def test_what_a_compacted_log_has_not_is_archived() -> None:
+def test_offsets_that_a_compacted_log_lacks_are_archived() -> None:
     partition = SharePartition(ShareState(), 0)
     limits = Limits(5, 1000, LOCK_MS)
     acquire(partition, Asked("a", 100, 100), limits, 0, [Span(0, 4), Span(5, 9)])
@@ -292,7 +292,7 @@ def test_a_new_leader_reads_locked_records_before_known_ones() -> None:
     assert acquired == [Acquired(0, 3, 1), Acquired(6, 7, 1), Acquired(8, 9, 3), Acquired(10, 11, 1)]
 
 
-def test_what_a_new_leader_has_read_of_a_gap_is_not_read_again() -> None:
+def test_a_new_leader_does_not_read_a_gap_twice() -> None:
     stored = ShareState(0, 0, 0, [Run(4, 5, AVAILABLE, 1)])
     partition, limits = SharePartition(stored, 0), Limits(5, 1000, LOCK_MS)
     assert acquire(partition, Asked("a", 100, 100), limits, 0, [Span(0, 1)]) == [Acquired(0, 1, 1)]
@@ -303,7 +303,7 @@ def test_what_a_new_leader_has_read_of_a_gap_is_not_read_again() -> None:
     assert partition.start == 4
 
 
-def test_what_lies_before_the_start_is_not_counted_as_done() -> None:
+def test_offsets_before_the_start_do_not_count_as_done() -> None:
     partition, limits = SharePartition(ShareState(), 0), Limits(5, 1000, LOCK_MS)
     for span in (Span(0, 4), Span(5, 9), Span(10, 12)):
         acquire(partition, Asked("a", 100, 100), limits, span.first, [span])
@@ -326,7 +326,7 @@ def test_runs_are_of_about_the_size_that_is_asked_for_and_of_whole_batches() -> 
     assert acquired == [Acquired(*span, 1) for span in spans]
 
 
-def test_what_has_failed_often_is_not_delivered_together_with_other_records() -> None:
+def test_records_that_failed_often_are_delivered_alone() -> None:
     partition, limits = SharePartition(ShareState(), 0), Limits(3, 1000, LOCK_MS)
     asked = Asked("a", 100, 100)
     acquire(partition, asked, limits, 0, [Span(0, 3)])

@@ -45,7 +45,7 @@ def assert_same(log: Any, model: Any, rng: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_it_does_what_the_log_in_memory_does(tmp_path: Any, seed: Any) -> None:
+def test_it_behaves_as_the_log_in_memory(tmp_path: Any, seed: Any) -> None:
     rng = random.Random(seed)
     folder = tmp_path / "topic-0"
     log, model = make(folder), MemoryLog()
@@ -122,7 +122,7 @@ def test_a_segment_is_rolled_when_its_time_is_up(tmp_path: Any) -> None:
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-def test_a_span_is_what_it_was_after_the_log_is_truncated_and_written_again(tmp_path: Any) -> None:
+def test_a_span_keeps_its_contents_after_a_truncation(tmp_path: Any) -> None:
     log = make(tmp_path / "t-0", WHOLE)
     put(log, *[1] * 10)
     before = contents(log)

@@ -65,7 +65,7 @@ def test_a_log_begins_where_records_were_deleted(tmp_path: Any, how: Any) -> Non
 
 
 @ENDS
-def test_what_parts_keep_is_back(tmp_path: Any, how: Any) -> None:
+def test_a_restart_restores_the_state_of_parts(tmp_path: Any, how: Any) -> None:
     state, storage = begin(tmp_path)
     state.topics.create("a", 2)
     offsets, quotas = state.part(OffsetStore), state.part(Quotas)

@@ -1,4 +1,4 @@
-"""`consumer.partition_claim`: a partition that one reader has, and that is given back however the reader ends."""
+"""`consumer.delivery.partition_claim`: a partition of one reader; it is released however the reader ends."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_nothing_is_decoded_ahead_without_another_thread(line: Line) -> None:
     assert seen.count(0) > len(seen) // 2
 
 
-def test_the_position_and_what_counts_as_processed_are_those_of_what_was_handed_out(line: Line) -> None:
+def test_the_position_and_the_processed_offset_are_those_of_delivered_rows(line: Line) -> None:
     reading = Reading(line)
     line.reader.settle()
     assert line.queue.processed(0) == reading.next
@@ -106,7 +106,7 @@ def test_the_position_and_what_counts_as_processed_are_those_of_what_was_handed_
     assert line.queue.queued_bytes() > 0
 
 
-def test_a_seek_drops_what_was_decoded_ahead(line: Line) -> None:
+def test_a_seek_drops_chunks_decoded_ahead(line: Line) -> None:
     reading = Reading(line)
     generation = line.queue.reset(0, 7)
     push(line, 0, 7, generation=generation)
@@ -126,7 +126,7 @@ def test_a_seek_back_to_the_same_offset_decodes_again(line: Line) -> None:
     assert [record.value for record in found] == [b"other"]
 
 
-def test_a_paused_partition_is_passed_over_and_keeps_what_it_has(line: Line) -> None:
+def test_a_paused_partition_is_passed_over_and_keeps_its_records(line: Line) -> None:
     reading = Reading(line)
     line.queue.pause(0)
     push(line, 1, 0, batches=1)
@@ -146,7 +146,7 @@ def test_a_claimed_partition_goes_to_its_reader(line: Line) -> None:
     reading.take_all()
 
 
-def test_a_cut_ends_what_was_decoded_ahead(line: Line) -> None:
+def test_a_cut_ends_chunks_decoded_ahead(line: Line) -> None:
     reading = Reading(line)
     end = reading.next + 1
     line.queue.cut(0, end)
@@ -155,7 +155,7 @@ def test_a_cut_ends_what_was_decoded_ahead(line: Line) -> None:
     assert line.queue.position(0) == end
 
 
-def test_other_partitions_have_their_turn_after_what_was_decoded_ahead(line: Line) -> None:
+def test_other_partitions_have_their_turn_after_chunks_decoded_ahead(line: Line) -> None:
     reading = Reading(line)
     push(line, 1, 0, batches=1)
     found = [read(line.reader) for _ in range(reading.pushed - reading.next + 1)]
@@ -204,7 +204,7 @@ def test_a_damaged_batch_is_met_where_it_is(line: Line, at: int) -> None:
             line.reader.read(0)
 
 
-def test_what_was_aborted_is_not_decoded_ahead(line: Line) -> None:
+def test_aborted_records_are_not_decoded_ahead(line: Line) -> None:
     """Entries of aborted transactions that are over already are written into the list: it is read once, in order."""
     reading = Reading(line)
     reading.take_all()
@@ -244,7 +244,7 @@ def test_an_arrow_stream_decodes_ahead_too() -> None:
     line.native.stop()
 
 
-def test_what_was_decoded_ahead_is_given_back(line: Line) -> None:
+def test_chunks_decoded_ahead_are_released(line: Line) -> None:
     live = pool_bytes()[0]
     reading = Reading(line)
     line.reader.close()

@@ -31,7 +31,7 @@ def read_more(world: World, consuming: Consuming, rows: Any) -> None:
     consuming.until_read(rows)
 
 
-def test_requests_say_what_changed() -> None:
+def test_requests_name_changes_only() -> None:
     with World() as world:
         rows = fill(world, "t", partitions=PARTITIONS)
         with Consuming(world, topics="t") as consuming:

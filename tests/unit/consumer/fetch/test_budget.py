@@ -112,5 +112,5 @@ def test_requests_take_the_room_of_whole_buffers(
 
 
 @pytest.mark.parametrize("room", [1 << 20, 4 << 20, 8 << 20, 64 << 20])
-def test_what_stands_around_the_records_fits_into_the_room_as_well(room: int) -> None:
+def test_the_envelope_fits_into_the_room_beside_the_records(room: int) -> None:
     assert 16 << 10 <= room - Budget.records_bytes(room) <= 64 << 10

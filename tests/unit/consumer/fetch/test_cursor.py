@@ -75,7 +75,7 @@ def test_verdicts(part: Part, from_leader: FetchDisposition, from_replica: Fetch
 @pytest.mark.parametrize(
     "code", sorted(code for code, kind in ERROR_CODES.items() if kind.retriable and code not in (1, 2))
 )
-def test_what_may_go_over_is_tried_again(code: int) -> None:
+def test_transient_errors_look_up_the_leader(code: int) -> None:
     assert cursor().judge(Part(code), from_replica=False) is FetchDisposition.FIND_LEADER
 
 
@@ -109,7 +109,7 @@ def test_a_response_counts_as_a_success_if_the_broker_can_serve_the_log_to_the_e
     assert (it.failures, it.failing_since_ms) == ((0, None) if good else (3, 5.0))
 
 
-def test_it_is_wanted_only_while_nothing_speaks_against_it() -> None:
+def test_it_is_wanted_only_while_no_state_prevents_fetching() -> None:
     it = cursor()
     it.position, it.asked_for = 1, True
     assert it.is_wanted
@@ -121,7 +121,7 @@ def test_it_is_wanted_only_while_nothing_speaks_against_it() -> None:
     assert it.is_wanted
 
 
-def test_a_seek_forgets_what_was_wrong_where_it_was() -> None:
+def test_a_seek_forgets_the_errors_of_the_old_position() -> None:
     it = cursor()
     it.halted = it.doubted = True
     it.failing_since_ms, it.last_epoch = 7.0, 3

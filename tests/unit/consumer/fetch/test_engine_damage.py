@@ -222,7 +222,7 @@ def test_a_part_of_a_batch_alone_is_an_error() -> None:
 @by_batches
 @pytest.mark.parametrize("good", [0, 1, 9])
 @pytest.mark.parametrize("bad", [1, 2, 12])
-def test_what_a_batch_that_breaks_off_has_left_out_is_not_left_out_of_the_next(good: int, bad: int) -> None:
+def test_nulls_of_a_damaged_batch_do_not_appear_in_the_next(good: int, bad: int) -> None:
     """Rows of the next one come where its rows were. Its nulls, up to the damaged record's, are none of theirs."""
     with World() as world:
         world.create_topic("t")

@@ -171,7 +171,7 @@ def test_pause_keeps_buffered_records_and_sends_nothing() -> None:
             assert sum(consuming.asked(call).get(1) == 0 for call in consuming.fetches()) == 1
 
 
-def test_what_arrives_for_a_paused_partition_is_kept_for_later() -> None:
+def test_records_of_a_paused_partition_are_kept() -> None:
     with World() as world:
         rows = fill(world, "t", batches=0)
         with Consuming(world, topics="t") as consuming:
@@ -246,7 +246,7 @@ def test_idle_consumers_ask_seldom(strategy: dict[str, Any]) -> None:
         ({"client_rack": "r"}, "rack_id", "r"),
     ],
 )
-def test_requests_ask_for_what_the_options_say(options: dict[str, Any], field: str, asked: Any) -> None:
+def test_requests_have_the_values_of_the_options(options: dict[str, Any], field: str, asked: Any) -> None:
     with World() as world:
         fill(world, "t")
         with Consuming(world, topics="t", **options) as consuming:
@@ -389,7 +389,7 @@ def test_a_reader_that_comes_back_before_its_partition_was_requested_reads_on(st
             consuming.until(lambda: consuming.take(reader) is None and consuming.rows == rows, reads=False)
 
 
-def test_the_pool_keeps_what_a_consumer_may_hold_until_it_is_closed() -> None:
+def test_the_pool_keeps_the_memory_of_a_consumer_until_it_is_closed() -> None:
     gc.collect()  # leftovers of other tests
     before = pool_limit()
     with World() as world:

@@ -58,7 +58,7 @@ def test_the_latest_are_remembered() -> None:
     assert [it.before(offset) for offset in (1, 3, 4, MOST + 3)] == [-1, -1, 3, MOST + 2]
 
 
-def test_what_says_nothing_takes_no_place() -> None:
+def test_empty_ranges_and_unknown_epochs_take_no_place() -> None:
     it = FetchedEpochs()
     for epoch in range(MOST):
         it.note(epoch, epoch + 1, epoch)
@@ -86,7 +86,7 @@ def changing(world: World, *, each: int = 6) -> dict[int, int]:
 @pytest.mark.parametrize("lag_ms", [0, 30])
 @pytest.mark.parametrize("at_most", [200, 100_000])
 @pytest.mark.parametrize("by", ["processed", "batch", "offset", "automatic"])
-def test_commits_name_the_leader_epoch_of_what_was_read_last(by: str, at_most: int, lag_ms: int) -> None:
+def test_commits_name_the_leader_epoch_of_the_last_delivered_record(by: str, at_most: int, lag_ms: int) -> None:
     """Whatever is buffered beyond it, and before the engine has seen what the I/O thread gave out."""
     with World() as world:
         epochs = changing(world)
@@ -115,7 +115,7 @@ def test_commits_name_the_leader_epoch_of_what_was_read_last(by: str, at_most: i
 
 
 @in_all_shapes
-def test_a_commit_of_what_was_not_read_names_no_epoch() -> None:
+def test_a_commit_of_an_unread_offset_names_no_epoch() -> None:
     with World() as world:
         epochs = changing(world)
         with Consuming(world, assign=[("t", 0)], group_id="g", start={WHERE: 30}) as consuming:

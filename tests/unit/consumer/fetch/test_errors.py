@@ -10,12 +10,12 @@ from kafwire.errors import ERROR_CODES, ErrorCode
 
 
 @pytest.mark.parametrize("code", [*sorted(LEADER_ERRORS), ErrorCode.UNKNOWN_SERVER_ERROR, 30_000])
-def test_what_may_pass(code: int) -> None:
+def test_transient_errors(code: int) -> None:
     assert may_pass(code)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.CORRUPT_MESSAGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, 35, 43])
-def test_what_does_not(code: int) -> None:
+def test_permanent_errors(code: int) -> None:
     assert not may_pass(code)
 
 

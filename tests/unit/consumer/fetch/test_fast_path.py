@@ -135,7 +135,9 @@ def answers(draw: st.DrawFn) -> list[Part]:
 
 @settings(max_examples=seeds.examples(100))
 @given(answers(), st.sampled_from(VERSIONS), st.sampled_from([0, SESSION]), st.sampled_from([0, SESSION]))
-def test_all_that_needs_no_decision_is_taken(parts: list[Part], version: int, asked_session: int, session: int) -> None:
+def test_responses_without_a_decision_are_taken(
+    parts: list[Part], version: int, asked_session: int, session: int
+) -> None:
     data = made(*parts, version=version, session=session)
     wants = wants_of(*parts)
     assert check(data, version, wants, asked_session) == judged(data, version, wants, asked_session)[0]
@@ -309,7 +311,7 @@ def test_a_response_that_comes_after_the_engine_gave_up_is_not_taken(fed: Fed) -
     assert fed.queue.queued(0)[0] == 1
 
 
-def test_what_was_sought_in_meanwhile_is_dropped(fed: Fed) -> None:
+def test_records_from_before_a_seek_are_dropped(fed: Fed) -> None:
     generation = fed.queue.reset(0, 40)
     parts = [Part(partition=0, records=batch(0, 2, 0)), Part(partition=1, records=batch(10, 1, 0))]
     taken = fed.answer(made(*parts), 17)

@@ -115,7 +115,7 @@ def test_the_served_reader_notifies_the_engine(fed: Fed, peer: Peer) -> None:
         assert got.pop() == [number]
 
 
-def test_no_reader_owes_word_of_what_it_cannot_read(fed: Fed) -> None:
+def test_a_reader_reports_nothing_of_a_paused_partition(fed: Fed) -> None:
     """The reader would report nothing of a paused partition before it stops waiting; of others it reports."""
     fed.queue.add("t", 1, Layout("t", 1))
     fed.queue.pause(1)

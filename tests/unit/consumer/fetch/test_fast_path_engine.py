@@ -48,7 +48,7 @@ def test_every_version_of_fetch_with_topic_ids_uses_the_fast_path(version: int) 
         lagging.consuming.close()
 
 
-def test_what_was_sought_in_between_comes_once() -> None:
+def test_a_seek_before_the_engine_saw_the_response_repeats_no_record() -> None:
     with World() as world:
         lagging = Lagging(world)
         lagging.arrive()
@@ -72,7 +72,7 @@ def test_going_back_by_time_while_a_request_is_parked_gives_everything_once_and_
 
 
 @pytest.mark.parametrize("strategy", ["hybrid", "per_partition", "per_node"])
-def test_what_arrived_before_going_back_by_time_is_read_no_more(strategy: str) -> None:
+def test_a_seek_by_time_drops_records_that_arrived_before(strategy: str) -> None:
     with World() as world:
         lagging = Lagging(world, fetch_strategy=strategy)
         lagging.arrive()
@@ -134,7 +134,7 @@ def test_going_back_by_time_during_an_immediate_fetch_gives_everything_once_and_
         lagging.consuming.close()
 
 
-def test_a_stream_that_is_given_up_gets_nothing_from_behind_what_was_dropped() -> None:
+def test_a_stream_of_a_dropped_partition_gets_no_later_records() -> None:
     with World() as world:
         lagging = Lagging(world)
         stream = lagging.consuming.stream(0)

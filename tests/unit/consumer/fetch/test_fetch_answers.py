@@ -277,7 +277,7 @@ def test_base_offsets_that_do_not_rise_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("at", "value", "because"), [(16, b"\3", "magic"), (8, b"\0\0\0\5", "length"), (8, b"\xff" * 4, "length")]
 )
-def test_what_cannot_be_a_batch_is_an_error(at: int, value: bytes, because: str) -> None:
+def test_an_impossible_batch_header_is_an_error(at: int, value: bytes, because: str) -> None:
     blob, ends = blob_of((0, 1), (1, 1))
     damaged = blob[: ends[0] + at] + value + blob[ends[0] + at + len(value) :]
     with pytest.raises(ProtocolError, match=because) as caught:

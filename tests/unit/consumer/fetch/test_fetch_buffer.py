@@ -94,7 +94,7 @@ def test_a_frame_counts_as_the_buffer_that_holds_it(line: Line, size: int) -> No
     assert line.queue.queued_bytes() == pool_bytes()[0] - live >= size
 
 
-def test_the_pool_keeps_what_buffers_may_hold() -> None:
+def test_the_pool_keeps_the_memory_of_buffers() -> None:
     gc.collect()  # leftovers of other tests
     before = pool_limit()
     first, second = Line(), Line()
@@ -142,7 +142,7 @@ def test_the_engine_is_notified_once_when_it_waits_for_room(line: Line) -> None:
     assert not line.posted
 
 
-def test_an_error_comes_after_what_was_queued(line: Line) -> None:
+def test_an_error_comes_after_queued_records(line: Line) -> None:
     line.push(batch(0, b"a"))
     line.queue.fail(KafkaError("the broker is gone"))
     line.queue.fail(KafkaError("a second error says less"))
@@ -381,7 +381,7 @@ def test_rows_that_do_not_fit_their_columns_are_an_error_of_the_stream() -> None
     line.native.stop()
 
 
-def test_what_was_read_up_to_a_damaged_slice_counts_as_processed(line: Line) -> None:
+def test_records_read_up_to_a_damaged_slice_count_as_processed(line: Line) -> None:
     bad = bytearray(batch(2, b"c"))
     bad[-1] ^= 1
     line.push(batch(0, b"a", b"b"))

@@ -116,7 +116,7 @@ def test_a_cut_puts_nothing_in_hand(line: Line) -> None:
     assert not line.queue.in_hand(0)
 
 
-def test_what_comes_after_a_cut_is_no_jump(line: Line) -> None:
+def test_records_after_a_cut_are_no_jump(line: Line) -> None:
     line.push(0, 3)
     line.queue.cut(0, 20)
     line.push(30, 2)

@@ -53,7 +53,7 @@ def test_partitions_take_turns(line: Line) -> None:
     assert [read(line.reader) for _ in range(6)] == [(1, [0]), (2, [0]), (3, [0]), (1, [1]), (1, [2]), None]
 
 
-def test_a_paused_partition_is_passed_over_and_keeps_what_it_has(line: Line) -> None:
+def test_a_paused_partition_is_passed_over_and_keeps_its_records(line: Line) -> None:
     push(line, 0, 0)
     push(line, 1, 0)
     line.queue.pause(0)
@@ -67,7 +67,7 @@ def test_a_paused_partition_is_passed_over_and_keeps_what_it_has(line: Line) -> 
     assert [read(line.reader) for _ in range(3)] == [(0, [0]), (0, [1]), None]
 
 
-def test_a_claimed_partition_comes_to_its_reader_alone(line: Line) -> None:
+def test_only_its_reader_gets_a_claimed_partition(line: Line) -> None:
     push(line, 0, 0)
     push(line, 1, 0)
     reader = own(line, 0)
@@ -92,7 +92,7 @@ def test_a_seek_drops_queued_slices_and_those_on_their_way(line: Line) -> None:
     assert line.queue.reset(0, 9) == generation + 1
 
 
-def test_the_rest_of_a_slice_comes_before_what_was_queued_behind_it(line: Line) -> None:
+def test_the_rest_of_a_slice_comes_before_later_slices(line: Line) -> None:
     blob = batch(0, b"a") + batch(1, b"b")
     line.queue.push(Buffer(blob), 0, len(blob), 0, 0, 1 << 40, [])
     line.queue.seal()
@@ -136,7 +136,7 @@ def test_a_cut_where_nothing_is_left_moves_the_reader(line: Line) -> None:
     assert line.queue.processed(0) == 50
 
 
-def test_what_was_read_counts_as_processed_when_its_reader_asks_for_more(line: Line) -> None:
+def test_records_count_as_processed_with_the_next_read(line: Line) -> None:
     reader = own(line, 0)
     push(line, 0, 0, 3)
     push(line, 1, 0, 2)
@@ -201,7 +201,7 @@ def test_a_failed_partition_fails_again_and_again_while_others_have_turns(line: 
     assert line.queue.ready() is None
 
 
-def test_ready_names_the_size_of_what_comes_next(line: Line) -> None:
+def test_ready_names_the_size_of_the_next_slice(line: Line) -> None:
     assert line.queue.ready() is None
     push(line, 1, 0)
     assert line.queue.ready() == line.queue.ready(1) == len(batch(0, b"v"))
@@ -224,7 +224,7 @@ def test_a_frame_is_charged_once_however_many_slices_it_has(line: Line) -> None:
         assert bool(line.queue.queued_bytes()) == left
 
 
-def test_nothing_is_processed_where_nothing_was_sought_or_read(line: Line) -> None:
+def test_a_partition_without_a_seek_or_a_read_has_no_processed_offset(line: Line) -> None:
     assert (line.queue.position(2), line.queue.processed(2)) == (-1, -1)
     line.queue.settle()
     assert line.queue.processed(2) == -1

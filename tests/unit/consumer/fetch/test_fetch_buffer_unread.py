@@ -70,7 +70,7 @@ def test_rows_that_do_not_fit_into_arrow_stay_before_the_position() -> None:
         consuming.close()
 
 
-def test_a_seek_comes_before_what_was_refused() -> None:
+def test_a_seek_wins_over_refused_rows() -> None:
     with World() as world:
         log = log_of(world, fill(world, "t", batches=0).popitem()[0][0])
         log.append(encode_batch([{"value": b"odd", "timestamp_ms": NO_MICROSECONDS}]))

@@ -1,4 +1,4 @@
-"""`consumer.position_validation`: the requests that find a cut log, and the records that a consumer then reads."""
+"""`consumer.fetch.position_validation`: requests that find a truncated log, and the records read then."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def old_leader(call: Call) -> Any:
 @few_partitions
 @pytest.mark.parametrize("policy", ["earliest", "latest", "error"])
 @pytest.mark.parametrize("lag_s", [0.0, 0.5, 20.0])
-def test_metadata_older_than_what_was_committed_is_not_believed(lag_s: float, policy: str) -> None:
+def test_metadata_older_than_the_committed_epoch_is_ignored(lag_s: float, policy: str) -> None:
     with World(brokers=2) as world:
         rows = fill(world, "t", replicas=2)["t", 0]
         world.move_leader("t", 0, 2)

@@ -129,7 +129,7 @@ def test_new_key_in_the_place_of_an_old_one_is_not_forgotten_with_it() -> None:
     assert not session.on_response(0, 7, ["d1"])
 
 
-def test_what_the_broker_never_had_is_not_forgotten() -> None:
+def test_a_request_forgets_no_partition_that_the_session_never_had() -> None:
     session = session_with("a")
     session.want("b", FIRST)
     session.drop("b")
@@ -145,7 +145,7 @@ def test_forgotten_and_wanted_again() -> None:
     assert session.plan() == (7, 2, [("a", FIRST)], [])
 
 
-def test_request_costs_what_changed() -> None:
+def test_the_cost_of_a_request_is_that_of_its_changes() -> None:
     looked_at = []
 
     class Watched(str):

@@ -41,7 +41,7 @@ def test_every_strategy_that_the_option_allows_is_there() -> None:
     )
 
 
-def test_strategies_differ_in_what_the_documentation_says() -> None:
+def test_strategies_differ_as_documented() -> None:
     """docs/guide/reading.md: the shared requests, the effect of a full partition, and how long a request is parked."""
     assert made_of({"fetch_strategy": "hybrid"}) == FetchStrategy(immediate_fetches=True)
     assert made_of({"fetch_strategy": "per_partition"}) == FetchStrategy(connection_per_partition=True)

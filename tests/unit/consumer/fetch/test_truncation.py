@@ -16,7 +16,7 @@ def at(position: int, epoch: int) -> FetchCursor:
 
 
 @pytest.mark.parametrize(("end_offset", "offset"), [(0, 0), (7, 7), (20, 20), (21, 20), (-1, 0)])
-def test_reading_goes_on_where_the_log_and_what_was_read_part(end_offset: int, offset: int) -> None:
+def test_reading_continues_at_the_divergence(end_offset: int, offset: int) -> None:
     found = Truncation(at(20, 4), Divergence(3, end_offset), "broker 1")
     assert (found.epoch, found.offset) == (3, offset)
     assert (found.error.position, found.error.offset) == (20, offset)

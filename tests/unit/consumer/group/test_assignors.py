@@ -109,7 +109,7 @@ def test_cooperative_members_give_up_first_and_are_given_then() -> None:
     assert (second["a"], len(second["b"])) == (first["a"], 1)
 
 
-def test_sticky_members_say_in_their_user_data_what_they_had() -> None:
+def test_the_user_data_of_sticky_members_has_their_partitions() -> None:
     """They give everything up before they join, so they own nothing any more."""
     it = ASSIGNORS["sticky"]
     a, b = owning(members_of("a", "b"), {"a": [("t", 1)], "b": [("t", 0)]}, generation=3)

@@ -185,7 +185,7 @@ def test_an_eager_member_gives_everything_up_before_it_joins_again() -> None:
     assert not member.membership.owned
 
 
-def test_a_cooperative_member_gives_up_only_what_goes_and_joins_again() -> None:
+def test_a_cooperative_member_gives_up_revoked_partitions_only_and_rejoins() -> None:
     member = joined(0, 1, assignors=["cooperative-sticky"])
     assert member.beat(ErrorCode.REBALANCE_IN_PROGRESS) == []
     assert (member.said().owned, member.said().generation) == ((("t", 0), ("t", 1)), 1)
@@ -198,7 +198,7 @@ def test_a_cooperative_member_gives_up_only_what_goes_and_joins_again() -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
-def test_a_sticky_member_names_the_generation_of_what_it_had(rounds: int) -> None:
+def test_a_sticky_member_names_the_generation_of_its_partitions(rounds: int) -> None:
     """If two members name one partition, the assignor believes the later generation: -1 is never believed."""
     member = joined(0, 1, assignors=["sticky"])
     for generation in range(2, rounds + 1):
@@ -281,7 +281,7 @@ def test_a_refusal_of_an_earlier_member_leaves_the_present_one() -> None:
     assert member.last.member_id == "new"
 
 
-def test_a_refused_sync_joins_again_with_what_the_member_has() -> None:
+def test_a_member_with_a_refused_sync_rejoins_with_its_partitions() -> None:
     member = joined(0, assignors=["cooperative-sticky"])
     member.beat(ErrorCode.REBALANCE_IN_PROGRESS)
     member.let_in(2)

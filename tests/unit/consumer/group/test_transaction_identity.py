@@ -37,7 +37,7 @@ class Member:
         return self.identity.tell().went(named)
 
 
-def test_the_current_member_commits_what_it_owns() -> None:
+def test_the_current_member_commits_its_partitions() -> None:
     member = Member()
     before = member.identity.tell()
     assert tuple(before) == ("g", 1, "m", None)
@@ -79,7 +79,7 @@ def test_records_of_the_consumers_reader_may_be_in_any_transaction() -> None:
         assert member.refuses(*named) == []
 
 
-def test_what_went_is_processed_until_its_offset_was_returned_and_the_user_reads_on() -> None:
+def test_a_lost_partition_is_processed_until_its_offset_was_returned_and_the_next_read() -> None:
     member = Member()
     member.loses(P)
     member.identity.read_on()  # nothing was returned yet
@@ -93,7 +93,7 @@ def test_what_went_is_processed_until_its_offset_was_returned_and_the_user_reads
     assert member.identity.processed({}) == {P: 9}
 
 
-def test_what_was_refused_is_not_processed() -> None:
+def test_a_refused_partition_is_not_processed() -> None:
     member = Member()
     member.loses(P)
     assert member.identity.processed({}) == {P: 7}

@@ -96,7 +96,7 @@ def test_commits_by_hand() -> None:
 
 
 @by_batches
-def test_what_was_committed_by_hand_is_not_taken_back() -> None:
+def test_a_close_does_not_undo_an_explicit_commit() -> None:
     with World() as world:
         fill(world, "t", batches=3)
         consuming = group(world)
@@ -206,7 +206,7 @@ def test_a_log_that_was_cut_while_no_consumer_read() -> None:
 
 
 @seeds.several(20)
-def test_commits_never_pass_what_was_handed_out(seed: int) -> None:
+def test_commits_never_pass_delivered_records(seed: int) -> None:
     """I5, through readers that stop at any moment, seeks, lost connections and coordinators that move."""
     chance = random.Random(seed)
     with World(brokers=3, seed=seed) as world:

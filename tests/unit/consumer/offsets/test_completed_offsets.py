@@ -42,7 +42,7 @@ class NaiveOffsets:
 
 @settings(max_examples=seeds.examples(300), deadline=None)
 @given(st.lists(st.tuples(st.booleans(), RANGES), max_size=25))
-def test_it_is_what_a_set_of_offsets_is(steps: list[tuple[bool, tuple[int, int]]]) -> None:
+def test_it_agrees_with_a_set_of_offsets(steps: list[tuple[bool, tuple[int, int]]]) -> None:
     offsets, naive = CompletedOffsets(START), NaiveOffsets()
     for is_completed, (first, after) in steps:
         before = naive.committable

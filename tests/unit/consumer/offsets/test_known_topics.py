@@ -1,4 +1,4 @@
-"""`consumer.known_topics`: which partitions are new since a consumer first saw their topic, and where these begin."""
+"""`consumer.offsets.known_topics`: partitions that are new since the first look at their topic, and their start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_partition_that_was_there_is_not_new() -> None:
     assert KnownTopics().look("t", ID, 0) is None  # nothing is known
 
 
-def test_what_comes_after_the_first_sight_is_new() -> None:
+def test_partitions_after_the_first_sight_are_new() -> None:
     topics = known()
     assert topics.look("t", ID, 2) == (News.ADDED, None)
     assert topics.look("t", OTHER_ID, 0) == (News.RECREATED, None)

@@ -1,4 +1,4 @@
-"""`consumer.start_positions`: where reading begins, by what its user says, what was committed, and the reset policy."""
+"""`consumer.offsets.start_positions`: the first position, by `start`, committed offset and reset policy."""
 
 from __future__ import annotations
 

@@ -312,7 +312,7 @@ def test_a_queue_is_named_once_however_many_batches_wait(make_store: Any) -> Non
     assert store.accumulator.collect(everything=True) == ([], None)
 
 
-def test_batches_are_stamped_and_stamped_again_without_changing_what_was_handed_out(make_store: Any) -> None:
+def test_a_second_stamp_does_not_change_bytes_that_were_handed_out(make_store: Any) -> None:
     store = make_store(1)
     store.append(b"v")
     (queue,), _ = store.accumulator.collect(everything=True)
@@ -451,7 +451,7 @@ def test_a_table_larger_than_the_budget_goes_through_it_piece_by_piece(make_stor
     assert store.used == 0
 
 
-def test_compression_gives_back_what_it_saves(make_store: Any) -> None:
+def test_compression_releases_the_saved_memory(make_store: Any) -> None:
     store = make_store(1, batch_size=100_000, max_request_size=100_000, compression="lz4")
     store.append_table(pa.table({"value": [b"." * 1_000] * 50}))
     before = store.used
@@ -563,7 +563,7 @@ def slow_store(make_store: Any) -> Store:
     return store
 
 
-def test_what_a_thread_sends_while_another_fills_its_batch_comes_after_what_it_sent_before(slow_store: Store) -> None:
+def test_records_sent_during_another_threads_fill_stay_in_order(slow_store: Store) -> None:
     before = slow_store.append(b"before")
     filling = Filling(slow_store)
     after = slow_store.append(b"after")

@@ -345,7 +345,9 @@ def test_an_interrupt_in_a_codec_in_python_comes_after_its_work(
 
 
 @seeds.several(10)
-def test_whatever_runs_in_between(make_world: Callable[..., World], seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_runs_in_between(
+    make_world: Callable[..., World], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Hooks that send, raise and are interrupted, in any order; a collection of garbage at every object made."""
     monkeypatch.setattr("sys.unraisablehook", lambda problem: None)
     logging.getLogger("kafwire").setLevel(logging.CRITICAL)

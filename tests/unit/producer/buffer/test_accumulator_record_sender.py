@@ -66,7 +66,7 @@ def test_arguments_of_no_use_are_refused_by_the_producer(store: Store, arguments
     assert store.deliver() == 1
 
 
-def test_one_that_was_not_initialised_says_so() -> None:
+def test_an_uninitialised_producer_is_an_error() -> None:
     with pytest.raises(AttributeError, match="this producer was not initialised"):
         RecordSender().send("t", b"v")
     with pytest.raises(AttributeError, match="this producer was not initialised"):

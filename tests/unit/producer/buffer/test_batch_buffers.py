@@ -97,7 +97,7 @@ def cut(slow: Slow, batch: ProducerBatch) -> None:
 
 
 @pytest.mark.parametrize("fate", [fail, acknowledge, renumber, cut])
-def test_what_a_socket_has_not_sent_yet_stays_as_it_was(
+def test_bytes_that_a_socket_has_not_sent_stay_unchanged(
     slow: Slow, fate: Callable[[Slow, ProducerBatch], None]
 ) -> None:
     batch = slow.batch(b"A")

@@ -60,7 +60,7 @@ def send_batch(flavour: Any, store: Store, topic: str | None, data: Any) -> Any:
 
 
 @pytest.mark.parametrize("flavour", [Producer, AsyncProducer])
-def test_an_error_in_a_chunk_for_several_topics_carries_what_was_sent(store: Store, flavour: Any) -> None:
+def test_an_error_in_a_chunk_for_several_topics_carries_the_sent_rows(store: Store, flavour: Any) -> None:
     """The first row of "u" is bad; those of "t" came before it."""
     data = pa.table(
         {
@@ -82,7 +82,7 @@ def test_an_error_in_a_chunk_for_several_topics_carries_what_was_sent(store: Sto
 
 
 @pytest.mark.parametrize("flavour", [Producer, AsyncProducer])
-def test_a_full_buffer_carries_what_was_sent(flavour: Any) -> None:
+def test_an_error_of_a_full_buffer_carries_the_sent_rows(flavour: Any) -> None:
     store = Store(1, batch_size=300, buffer_memory=1_000)
     with pytest.raises(KafkaTimeoutError, match="no room") as caught:
         send_batch(flavour, store, "t", table(500))
@@ -93,7 +93,7 @@ def test_a_full_buffer_carries_what_was_sent(flavour: Any) -> None:
 
 
 @pytest.mark.parametrize("flavour", [Producer, AsyncProducer])
-def test_an_interrupt_carries_what_was_sent(flavour: Any) -> None:
+def test_an_interrupt_carries_the_sent_rows(flavour: Any) -> None:
     """The interrupt comes behind the second pass: the rows of the first are on their way."""
     clock = PassClock()
     store = Store(1, batch_size=300, clock=clock)
@@ -191,7 +191,7 @@ def test_send_and_wait_gives_the_metadata(store: Store) -> None:
     asyncio.run(scenario())
 
 
-def test_one_record_awaited_says_what_became_of_it(store: Store) -> None:
+def test_one_awaited_record_has_its_outcome(store: Store) -> None:
     async def scenario() -> None:
         producer = parts_of(AsyncProducer, store)
         good, bad = [await producer.send("t", b"v", partition=partition) for partition in (0, 1)]

@@ -1,5 +1,4 @@
-"""`producer.direct_send` and `_direct_send`: records that go past the engine, over real sockets, to the model of a
-broker."""
+"""`producer.send.direct_send`, `producer.buffer._direct_send`: records that bypass the engine, over real sockets."""
 
 from __future__ import annotations
 
@@ -104,7 +103,7 @@ def test_records_go_past_the_engine_and_are_counted_like_others(kafka: ServedKaf
 
 
 @pytest.mark.parametrize("how", ["flush", "two at once", "rows", "metrics", "transactional"])
-def test_whatever_is_more_than_one_after_the_other_takes_it_back(kafka: ServedKafka, how: str) -> None:
+def test_any_concurrency_takes_the_lease_back(kafka: ServedKafka, how: str) -> None:
     if how == "transactional":
         with kafwire.Producer(kafka.bootstrap, linger_ms=0, transactional_id="x") as producer:
             producer.begin_transaction()
@@ -250,7 +249,7 @@ def signalled_while_waiting(work: Any) -> Iterator[None]:
     assert not left
 
 
-def test_a_signal_handler_may_wait_for_what_its_thread_waits_for(kafka: ServedKafka) -> None:
+def test_a_signal_handler_may_wait_for_the_delivery_of_its_thread(kafka: ServedKafka) -> None:
     """The response comes once: the first wait is called off, and the engine resolves both."""
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
         count = leased(producer)

@@ -1,4 +1,4 @@
-"""`producer.partition_weights` and where records go: leaders that come and go, slow brokers, options."""
+"""`producer.buffer.partition_weights` and where records go: leaders that come and go, slow brokers, options."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_a_slow_broker_gets_less() -> None:
         work.flush()
 
 
-def test_it_does_not_when_nothing_is_adapted() -> None:
+def test_a_slow_broker_keeps_its_share_without_adaptive_partitioning() -> None:
     with World(brokers=3) as world:
         world.create_topic("t", partitions=3)
         slow(world, 3, 0.2)

@@ -1,4 +1,4 @@
-"""`producer.partitioner`: rules by name, weights by backlog, and which brokers are slow."""
+"""`producer.buffer.partitioner`: rules by name, weights by backlog, and which brokers are slow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_name_has_a_rule() -> None:
 
 
 @pytest.mark.parametrize("name", HASHED)
-def test_a_rule_says_which_keys_are_hashed_and_by_what(name: str) -> None:
+def test_a_rule_names_the_hashed_keys_and_the_hash(name: str) -> None:
     rule = rule_of(name, ignore_keys=False)
     assert (rule.hash, rule.hashed_from, rule.spread) == (*HASHED[name], "sticky")
 
@@ -63,7 +63,7 @@ def test_the_example_of_the_kip() -> None:
     st.dictionaries(st.integers(0, 30), st.integers(1, 1000)),
     st.sets(st.integers(0, 30)),
 )
-def test_a_share_is_what_the_longest_queue_has_more(
+def test_a_weight_is_the_distance_to_the_longest_queue(
     partitions: list[int], backlog: dict[int, int], slow: set[int]
 ) -> None:
     found = chances(weighted(partitions, backlog, slow))
@@ -100,7 +100,7 @@ def test_weights_are_returned_when_they_change() -> None:
     assert not balance.uneven
 
 
-def test_new_leaders_change_nothing_about_what_waits() -> None:
+def test_new_leaders_keep_the_weights_of_waiting_batches() -> None:
     balance = Balance(timeout_ms=0)
     balance.lead("t", [1, 1, -1, 2])
     assert balance.weights("t", {1: 2}, frozenset({3})) is not None

@@ -168,7 +168,7 @@ def test_rows_go_behind_a_batch_that_was_filled_by_another_thread_and_is_open_ag
     two.check()
 
 
-def test_rows_go_behind_what_was_sent_to_the_partition_that_they_move_on_to(two: Interleaving) -> None:
+def test_rows_go_behind_earlier_records_of_their_next_partition(two: Interleaving) -> None:
     with Interleaving(1, partitions=2, batch_size=1_000) as world:
         (sender,) = world.senders
         sender.send(partition=0)

@@ -1,4 +1,4 @@
-"""`producer.in_doubt`: what may be in the log is settled by asking and by reading, whatever brokers have forgotten."""
+"""`producer.outcome.in_doubt`: batches in doubt are settled by requests and by reading the log."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def offsets(deliveries: list[Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3, 5])
-def test_a_broker_that_restarts_has_forgotten_what_it_stored_and_nothing_is_stored_twice(kept: int) -> None:
+def test_a_broker_that_forgets_stored_batches_stores_none_twice(kept: int) -> None:
     """One batch after a clean stop, up to five after a crash, none of a producer that has expired."""
     with World() as world:
         work = started(world)
@@ -60,7 +60,7 @@ def test_a_broker_that_restarts_has_forgotten_what_it_stored_and_nothing_is_stor
             assert work.sender.identity == Identity(1000, 0)
 
 
-def test_what_was_not_stored_goes_again() -> None:
+def test_batches_that_were_not_stored_are_sent_again() -> None:
     """Two of five batches in flight were stored; the broker remembers the last of them."""
     with World() as world:
         work = started(world)
@@ -150,7 +150,7 @@ def test_without_permission_to_read_a_batch_out_of_order_is_in_doubt_and_not_sen
 
 @pytest.mark.parametrize("how", ["retention", "compaction"])
 @pytest.mark.parametrize("kept", [0, 1])
-def test_what_cannot_be_read_any_more(how: str, kept: int) -> None:
+def test_a_span_of_the_log_that_cannot_be_read(how: str, kept: int) -> None:
     """A broker that remembers a later number says that it was stored, if not where; else it is in doubt."""
     with World() as world:
         work = started(world)
@@ -218,7 +218,7 @@ def test_a_follower_that_has_restarted_leads(kept: int) -> None:
         assert offsets(deliveries) == [1, 2, 3]
 
 
-def test_what_was_acknowledged_and_then_lost_is_not_taken_for_the_beginning_of_a_search() -> None:
+def test_a_search_does_not_begin_at_an_acknowledged_offset_that_was_truncated() -> None:
     """An unclean election cut the log below the last acknowledged offset; then it grew beyond that (KIP-320)."""
     with World(brokers=2) as world:
         work = started(world)
@@ -313,7 +313,7 @@ def test_a_leader_that_leaves_a_partition_out_of_its_response_is_not_asked_witho
         assert delivery.result().offset == 1
 
 
-def test_a_defect_in_finding_out_what_became_of_a_batch_is_logged_once_and_it_is_tried_again(
+def test_a_defect_in_the_search_for_a_batch_is_logged_once_and_retried(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def raising(*_: Any, **__: Any) -> Any:

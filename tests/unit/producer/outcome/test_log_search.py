@@ -1,4 +1,4 @@
-"""`producer.log_search`: which batches are found, where, and whether all of the span was seen."""
+"""`producer.outcome.log_search`: which batches are found, where, and whether all of the span was seen."""
 
 import struct
 
@@ -44,7 +44,7 @@ def looked(wanted: dict[str, Numbers], *records: bytes, position: int = 10) -> L
     return search
 
 
-def test_what_was_sent_is_found_where_it_is() -> None:
+def test_sent_batches_are_found_at_their_offsets() -> None:
     search = looked({"a": numbers(5, 2), "b": numbers(7)}, batch(10, 5, 2) + batch(12, 7), position=10)
     assert search.found == {"a": FoundBatch(10), "b": FoundBatch(12)}
     assert search.is_over
@@ -111,7 +111,7 @@ def test_when_it_was_appended_if_the_topic_says() -> None:
     assert looked({"a": numbers(6)}, batch(10, 5, 2, attributes=APPENDED)).found == {"a": FoundBatch(-1, 1_234)}
 
 
-def test_what_lies_before_the_position_does_not_count() -> None:
+def test_batches_before_the_position_do_not_count() -> None:
     search = looked({"a": numbers(5)}, batch(8, 5, 2), position=10)
     assert (search.found, search.position, search.is_whole) == ({}, 10, True)
     search = looked({"a": numbers(5, 3)}, batch(8, 5, 3), position=10)  # its last record is the first to be seen

@@ -1,5 +1,4 @@
-"""`producer.sequencer` against a model of a broker's producer state: nothing twice, nothing lost, nothing out of
-order."""
+"""`producer.outcome.sequencer` against a model of a broker's producer state: no batch twice, lost, or out of order."""
 
 from __future__ import annotations
 
@@ -168,7 +167,7 @@ def test_parts_are_counted_where_the_broker_counts_batches() -> None:
 
 
 @pytest.mark.parametrize("may_read", [True, False])
-def test_parts_of_what_may_be_in_the_log_are_not_stored_beside_it(*, may_read: bool) -> None:
+def test_parts_of_a_batch_in_doubt_are_not_stored_twice(*, may_read: bool) -> None:
     """Stored, the response lost; then the topic's limit was lowered, and the broker looks at that first."""
     world = World(batches(1, 4, 1))
     world.may_read = may_read
@@ -257,7 +256,7 @@ def responses_lost(*, stored: int, **options: bool) -> World:
 
 @pytest.mark.parametrize("stored", range(6))
 @pytest.mark.parametrize("kept", range(6))
-def test_what_a_restarted_broker_has_forgotten_is_found_in_the_log(kept: int, stored: int) -> None:
+def test_batches_that_a_restarted_broker_has_forgotten_are_found_in_the_log(kept: int, stored: int) -> None:
     """`kept`: one batch in its snapshot, up to five replayed, none of a producer that has expired."""
     world = responses_lost(stored=stored)
     world.broker.forget(kept)
@@ -288,7 +287,7 @@ def test_a_broker_that_has_lost_records_says_so_without_a_search() -> None:
 
 
 @pytest.mark.parametrize("permitted", [True, False])
-def test_what_cannot_be_searched_for_is_in_doubt_and_not_sent_again(*, permitted: bool) -> None:
+def test_batches_without_a_search_are_in_doubt_and_not_sent_again(*, permitted: bool) -> None:
     """A broker calls the first out of order although it has it; DescribeProducers, if permitted, shows its number."""
     world = responses_lost(stored=3)
     world.broker.forget(1)
@@ -299,7 +298,7 @@ def test_what_cannot_be_searched_for_is_in_doubt_and_not_sent_again(*, permitted
     assert not world.failed
 
 
-def test_what_a_producer_that_was_forgotten_has_stored_is_not_sent_again_where_the_log_cannot_be_read() -> None:
+def test_batches_of_a_forgotten_producer_are_not_sent_again_without_reading_the_log() -> None:
     world = responses_lost(stored=1)
     world.broker.forget(0)
     world.is_readable = False
@@ -316,7 +315,7 @@ def test_a_transaction_fails_only_by_batches_that_are_not_in_the_log() -> None:
     assert not world.failed
 
 
-def test_what_a_leader_said_counts_only_on_the_connection_on_which_it_said_so() -> None:
+def test_a_leaders_producer_state_counts_only_on_its_connection() -> None:
     """Between the question and the sending the broker restarts, and forgets the producer."""
     world = responses_lost(stored=1)
     assert world.ask()

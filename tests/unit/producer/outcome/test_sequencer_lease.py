@@ -196,7 +196,7 @@ def test_a_partition_that_was_leased_for_nothing_goes_on_as_before() -> None:
     assert [(batch.sequence, batch.ordinal) for batch in world.wire] == [(2, 1), (3, 2)]
 
 
-def test_it_can_be_leased_again_when_what_was_in_flight_has_arrived() -> None:
+def test_it_can_be_leased_again_after_batches_in_flight_have_arrived() -> None:
     world, _ = taken_back(1, 2, 1)
     assert not world.lease()
     world.answer()
@@ -288,7 +288,7 @@ def test_a_batch_in_flight_when_the_connection_is_lost_is_sent_again_and_stored_
 
 
 @pytest.mark.parametrize("stored", [0, 1])
-def test_what_was_lost_and_given_up_is_in_doubt(stored: int) -> None:
+def test_a_lost_batch_that_was_given_up_is_in_doubt(stored: int) -> None:
     world, _ = taken_back(1, 2, 1)
     world.die(stored)
     world.expire()
@@ -298,14 +298,14 @@ def test_what_was_lost_and_given_up_is_in_doubt(stored: int) -> None:
     assert world.identity == Identity(7, 1), "its numbers may never be used"
 
 
-def test_what_was_refused_and_given_up_has_failed() -> None:
+def test_a_refused_batch_that_was_given_up_has_failed() -> None:
     world, _ = taken_back(1, 2, 1)
     world.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
     world.expire()
     assert (world.in_doubt, world.failed) == ([], [1, 2])
 
 
-def test_what_no_retry_mends_fails_and_the_partition_moves_on() -> None:
+def test_a_permanent_error_fails_the_batch_and_changes_the_epoch() -> None:
     world, _ = taken_back(1, 1, 2)
     world.broker.invalid = {1}
     world.answer()
@@ -336,7 +336,7 @@ def test_a_batch_out_of_order_with_none_before_it_goes_again_in_the_next_epoch()
     assert world.delivered == [0, 1, 2, 3, 4]
 
 
-def test_what_comes_after_it_and_is_out_of_order_waits_for_it() -> None:
+def test_a_follower_that_is_out_of_order_waits_for_the_retry() -> None:
     world, batch = taken_back(1, 1, 1)
     assert world.send()
     world.refuse()

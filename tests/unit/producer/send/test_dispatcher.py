@@ -1,4 +1,4 @@
-"""`producer.dispatcher`: which batches share a request, and that each has an outcome whatever is raised meanwhile."""
+"""`producer.send.dispatcher`: batches that share a request; each has an outcome, whatever is raised."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_at_most_so_many_batches_of_a_partition_are_in_flight(limit: int) -> Non
 
 
 @pytest.mark.parametrize("limit", [1, 5])
-def test_what_comes_while_a_partition_stands_still_goes_out_in_few_batches(limit: int) -> None:
+def test_records_behind_a_blocked_batch_are_sent_in_few_batches(limit: int) -> None:
     """A batch that lingered takes records as long as others are before it: a request carries one of a partition."""
 
     async def held(_: Call) -> None:

@@ -1,4 +1,4 @@
-"""`producer.expiry`: records whose time is over fail, and say truly whether they may be in the log."""
+"""`producer.send.expiry`: records whose time is over fail, and say truly whether they may be in the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.simulated.producer import Work, errors, log_of, values
 from tests.support.simulated.world import World
 
 
-def test_what_cannot_be_sent_expires() -> None:
+def test_unsent_records_expire() -> None:
     with World(brokers=2) as world:
         world.create_topic("t")
         work = Work(world, "t", delivery_timeout_ms=10_000, request_timeout_ms=2_000)
@@ -32,7 +32,7 @@ def test_what_cannot_be_sent_expires() -> None:
         assert work.used == 0
 
 
-def test_what_was_sent_and_never_acknowledged_expires_as_maybe_stored() -> None:
+def test_sent_records_without_a_response_expire_as_maybe_stored() -> None:
     with World() as world:
         world.create_topic("t")
         world.on("Produce", lambda _: HANGUP)

@@ -1,4 +1,4 @@
-"""`producer.purge`: the records given up, those of them that may be in the log, and that all goes on afterwards."""
+"""`producer.send.purge`: purged records, those that may be in the log, and work that continues."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_transaction_with_purged_records_cannot_be_committed() -> None:
         assert work.seen == [b"kept"]
 
 
-def test_a_transaction_does_not_end_before_what_was_purged_in_flight_came_back() -> None:
+def test_a_transaction_ends_after_purged_batches_in_flight_came_back() -> None:
     with World() as world:
         world.create_topic("t")
         work = Transacting(world)

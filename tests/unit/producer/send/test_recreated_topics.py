@@ -1,4 +1,4 @@
-"""`producer.recreated_topics`: a topic that is deleted and recreated, with fewer partitions or more, in use."""
+"""`producer.send.recreated_topics`: a topic that is deleted and recreated, with fewer partitions or more, in use."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_records_go_where_a_new_producer_puts_them(
         assert work.used == 0
 
 
-def test_what_was_buffered_goes_to_where_it_belongs_now_and_keeps_its_order() -> None:
+def test_buffered_records_go_to_their_new_partitions_in_order() -> None:
     with World() as world:
         world.create_topic("t", partitions=8)
         work = Work(world, "t", linger_ms=60_000, batch_size=300)
@@ -164,7 +164,7 @@ def test_records_that_kafwire_may_not_have_placed_fail() -> None:
 
 
 @pytest.mark.parametrize("lost", ["before", "after"])
-def test_what_may_be_in_the_old_topic_is_in_doubt_and_not_sent_to_the_new_one(lost: str) -> None:
+def test_records_that_may_be_in_the_old_topic_are_in_doubt_and_not_sent_to_the_new_one(lost: str) -> None:
     def lose(call: Call) -> Any:
         if lost == "after":
             world._on_Produce(call)

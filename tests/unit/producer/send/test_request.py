@@ -65,7 +65,7 @@ def name_of(version: int, topic: str) -> bytes:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_it_is_what_produce_request_makes_of_one_batch(store: Store, version: int) -> None:
+def test_it_equals_a_produce_request_of_one_batch(store: Store, version: int) -> None:
     for size in SIZES:
         batch = sealed(store, size)
         for topic, partition in QUEUES:

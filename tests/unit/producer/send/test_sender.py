@@ -1,4 +1,4 @@
-"""`producer.sender`: batches reach their leaders once and in order, whatever brokers and connections do."""
+"""`producer.send.sender`: batches reach their leaders once and in order, whatever brokers and connections do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.simulated.producer import Work, errors, log_of, produced, val
 from tests.support.simulated.world import World
 
 
-def test_a_batch_waits_for_linger_and_takes_what_comes_meanwhile() -> None:
+def test_a_batch_waits_for_linger_and_takes_later_records() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", linger_ms=500)
@@ -51,7 +51,7 @@ def test_a_full_batch_does_not_wait() -> None:
         assert log_of(world).values() == values(20, size=50)
 
 
-def test_what_lingered_behind_a_full_batch_goes_as_soon_as_that_has_gone() -> None:
+def test_a_lingered_batch_behind_a_full_one_is_sent_right_after_it() -> None:
     """Nothing else wakes the sender for it: no timer, no outcome, no flush."""
     with World() as world:
         world.create_topic("t")

@@ -135,7 +135,7 @@ def test_0094_a_delivery_times_out_in_flight(*, stored: bool) -> None:
         (ErrorCode.CORRUPT_MESSAGE, False),
     ],
 )
-def test_what_was_refused_until_its_time_was_up_is_in_doubt_if_it_may_be_stored(code: int, *, stored: bool) -> None:
+def test_a_batch_refused_until_it_expired_is_in_doubt_if_it_may_be_stored(code: int, *, stored: bool) -> None:
     with World() as world:
         work = started(world, request_timeout_ms=2_000, delivery_timeout_ms=4_000)
         world.on("Produce", store_and(world, errors(code)) if stored else errors(code))
@@ -238,7 +238,7 @@ def test_unknown_producer_id() -> None:
         assert numbers(world)[-1] == (1000, 1, 2)
 
 
-def test_an_epoch_bump_waits_for_what_may_be_stored_and_renumbers_the_rest() -> None:
+def test_an_epoch_bump_waits_for_batches_in_doubt_and_renumbers_the_rest() -> None:
     """KIP-360: batch 2 is given up for good while the response to batch 1 is lost; only partition 0 is renumbered."""
     with World() as world:
         work = started(world)
@@ -307,7 +307,7 @@ def test_a_damaged_request_costs_neither_an_epoch_nor_a_producer_id() -> None:
         assert work.sender.identity == Identity(1000, 0)
 
 
-def test_what_was_only_ever_refused_is_not_in_doubt() -> None:
+def test_a_batch_that_was_always_refused_is_not_in_doubt() -> None:
     with World() as world:
         work = started(world, delivery_timeout_ms=5_000, request_timeout_ms=1_000)
         world.on("Produce", errors(ErrorCode.NOT_ENOUGH_REPLICAS))

@@ -1,4 +1,4 @@
-"""`producer.transaction_manager` in a simulated world: each error, loss and move that a transaction has to survive, by
+"""`producer.transactions.manager` in a simulated world: each error, loss and move that a transaction has to survive, by
 name."""
 
 from __future__ import annotations
@@ -353,7 +353,7 @@ def test_a_batch_of_unknown_fate_does_not_come_late(world: World) -> None:
     assert work.seen == [b"2"]
 
 
-def test_an_abort_drops_what_was_not_sent(world: World) -> None:
+def test_an_abort_drops_unsent_records(world: World) -> None:
     work = Transacting(world, linger_ms=60_000)
     work.begin()
     sent = work.send("t", b"sent", partition=1)
@@ -667,7 +667,7 @@ def test_transactions_are_not_supported(world: World) -> None:
         work.initialize()
 
 
-def test_a_broker_that_cannot_do_what_the_cluster_can() -> None:
+def test_a_broker_without_the_finalized_version() -> None:
     """Version 2 was finalised, and a broker does not have its requests."""
     with World() as world:
         world.create_topic("t")

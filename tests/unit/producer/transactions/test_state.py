@@ -1,4 +1,4 @@
-"""`producer.transaction_state` by itself: the next request, the effect of each response, the meaning of each error."""
+"""`producer.transactions.state` by itself: the next request, the effect of each response, the meaning of each error."""
 
 import pytest
 
@@ -97,7 +97,7 @@ OF_ONE = {
 
 
 @pytest.mark.parametrize("kind", OF_ONE)
-def test_what_codes_mean(kind: type[Action]) -> None:
+def test_the_meaning_of_each_code(kind: type[Action]) -> None:
     for code, meaning in {**EVERYWHERE, **OF_ONE[kind]}.items():
         assert meaning_of(kind, code) is meaning, code
     listed = {0, 15, 16, 55, 7}
@@ -173,7 +173,7 @@ def test_a_transaction_of_version_2_brings_the_next_epoch() -> None:
     assert (it.state, it.identity) == (State.READY, SECOND)
 
 
-def test_nothing_is_asked_to_end_what_never_began() -> None:
+def test_a_transaction_that_never_began_needs_no_request() -> None:
     for version in (1, 2):
         it = begun(version, added=False) if version == 1 else ready(2)
         if version == 2:
@@ -186,7 +186,7 @@ def test_nothing_is_asked_to_end_what_never_began() -> None:
         assert it.ended == it.number
 
 
-def test_aborting_forgets_what_was_to_be_added() -> None:
+def test_an_abort_forgets_pending_partitions_and_offsets() -> None:
     it = begun()
     assert not it.admits(THERE)
     commit = offsets()
@@ -234,7 +234,7 @@ def test_a_response_to_abandoned_offsets_has_no_effect() -> None:
 
 
 @pytest.mark.parametrize("action", [AddPartitions((HERE,)), AddOffsets("g"), End(True)])
-def test_what_was_lost_asks_for_a_fresh_epoch(action: Action) -> None:
+def test_a_lost_request_needs_a_new_epoch(action: Action) -> None:
     it = begun(added=False)
     it.lost(action)
     it.abort()
@@ -361,7 +361,7 @@ def test_a_refused_request_raises_its_error_from_then_on(code: int, kind: type[K
         (error(31), TransactionFatalError),
     ],
 )
-def test_what_a_failed_batch_means(failure: KafkaError, kind: type[KafkaError]) -> None:
+def test_the_error_after_a_failed_batch(failure: KafkaError, kind: type[KafkaError]) -> None:
     for committing in (False, True):
         it = begun()
         if committing:
@@ -409,7 +409,7 @@ def test_a_coordinator_that_knows_nothing_has_nothing_to_abort(code: int) -> Non
     assert it.next(settled=True) == Initialize(FIRST)  # it said so: it is not asked to end what it does not know
 
 
-def test_an_abort_of_what_may_not_have_begun_is_done_when_its_state_is_wrong() -> None:
+def test_an_abort_of_a_transaction_that_may_not_have_begun_accepts_invalid_txn_state() -> None:
     it = begun(added=False)
     it.lost(AddPartitions((HERE,)))
     it.abort()
@@ -422,7 +422,7 @@ def test_an_abort_of_what_may_not_have_begun_is_done_when_its_state_is_wrong() -
 
 
 @pytest.mark.parametrize("action", [AddOffsets("g"), offsets()])
-def test_what_a_coordinator_took_it_has(action: Action) -> None:
+def test_a_coordinator_cannot_forget_an_accepted_request(action: Action) -> None:
     it = begun(added=False)
     it.add_offsets(offsets())
     it.answered(action, 0)
@@ -432,7 +432,7 @@ def test_what_a_coordinator_took_it_has(action: Action) -> None:
     assert state_of(it) is State.FATAL_ERROR
 
 
-def test_what_version_2_may_have_begun_is_ended() -> None:
+def test_a_transaction_that_version_2_may_have_begun_is_ended() -> None:
     for version, asked in ((1, None), (2, End(False))):
         it = ready(version)
         it.begin(version)
@@ -557,7 +557,7 @@ def test_the_first_producer_id_may_be_asked_for_again() -> None:
     assert state_of(it) is State.FATAL_ERROR
 
 
-def test_calls_that_make_no_sense_say_what_to_do() -> None:
+def test_calls_in_a_wrong_state_name_the_right_call() -> None:
     it = Transaction("x")
     for call in (it.commit, it.abort, lambda: it.begin(1), lambda: it.add_offsets(offsets())):
         with pytest.raises(TransactionStateError, match="init_transactions"):

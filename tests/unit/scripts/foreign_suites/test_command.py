@@ -88,7 +88,7 @@ def test_a_wrong_list_is_one_line(suite: Path, capsys: pytest.CaptureFixture[str
         ("tiny=/no/such/folder", "there is no such folder"),
     ],
 )
-def test_a_wrong_argument_says_what_to_write(
+def test_the_error_of_a_wrong_argument_has_the_right_form(
     suite: Path, capsys: pytest.CaptureFixture[str], argument: str, message: str
 ) -> None:
     with pytest.raises(SystemExit):
@@ -178,7 +178,7 @@ def test_toxiproxy_disables_enables_and_resets() -> None:
     assert ask("GET", "version")[0] == 404
 
 
-def test_a_download_that_fails_says_what_to_give_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_failed_download_names_the_alternative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(SuiteError, match=r"pip did not download the sources of tiny 1\.2: .*; or give tiny=FOLDER"):
         sources.downloaded("tiny", "1.2", tmp_path, sys.executable)

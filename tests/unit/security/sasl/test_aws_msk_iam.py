@@ -25,7 +25,7 @@ def made(credentials: AwsCredentials = PERMANENT, region: str | None = None) -> 
     return AwsMskIamExchange(credentials, host=HOST, region=region, now=NOW, user_agent="kafwire/1")
 
 
-def test_the_message_has_what_the_library_for_java_sends() -> None:
+def test_the_message_has_the_fields_of_the_library_for_java() -> None:
     exchange = made()
     assert (exchange.mechanism, exchange.blocks(None), exchange.expires_at) == ("AWS_MSK_IAM", False, None)
     sent = json.loads(exchange.first())

@@ -39,7 +39,7 @@ def test_text_is_utf8_as_it_is() -> None:
         ("u", f"{CANARY}\ud800", "", "the password has an unpaired surrogate"),
     ],
 )
-def test_what_cannot_be_said(user: str, password: str, authzid: str, said: str) -> None:
+def test_credentials_that_the_mechanism_cannot_carry(user: str, password: str, authzid: str, said: str) -> None:
     with pytest.raises(AuthenticationError, match=said) as refused:
         PlainExchange(user, Secret(password), authzid=authzid).first()
     assert CANARY not in told(refused.value)

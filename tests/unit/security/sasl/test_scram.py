@@ -275,7 +275,7 @@ def test_a_nonce_that_is_none(nonce: str) -> None:
     ("user", "password", "said"),
     [("", "x", "user name is empty"), ("a\0b", "x", "NUL"), ("u", f"{CANARY}\0", "password has a NUL")],
 )
-def test_what_cannot_be_said(user: str, password: str, said: str) -> None:
+def test_credentials_that_the_mechanism_cannot_carry(user: str, password: str, said: str) -> None:
     exchange = ScramExchange("SCRAM-SHA-256", user, Secret(password), nonce=NONCE)
     with pytest.raises(AuthenticationError, match=said) as refused:
         exchange.first()

@@ -121,7 +121,7 @@ def weigh(talk: Conversation) -> int:
     return len(talk._requests.buffer) + len(talk._responses.buffer) + talk.to_broker.size + talk.to_client.size
 
 
-def test_a_reset_by_the_broker_comes_behind_what_it_said() -> None:
+def test_a_reset_by_the_broker_comes_after_its_bytes() -> None:
     staged = Staged()
     staged.talk.from_broker(FIRST, 0)
     staged.talk.broker_ended(End.RESET)
@@ -392,7 +392,7 @@ def unreadable(blobs: list[bytes]) -> int:
 
 @pytest.mark.parametrize("version", range(ProduceRequest.min_version, ProduceRequest.max_version + 1))
 @pytest.mark.parametrize("spot", [0.0, 0.3, 0.5, 0.999999])
-def test_damage_to_produced_records_is_what_their_checksums_see(version: int, spot: float) -> None:
+def test_checksums_see_damage_to_produced_records(version: int, spot: float) -> None:
     frame = produce(version, [batches(), None, batches(1)])
     staged = Staged(Rule(Corrupt("request", spot=spot, mask=0x40)))
     staged.say(frame)
@@ -433,7 +433,7 @@ def test_damage_makes_no_sequence_negative() -> None:
 
 @pytest.mark.parametrize("version", range(FetchRequest.min_version, FetchRequest.max_version + 1))
 @pytest.mark.parametrize("spot", [0.0, 0.5, 0.999999])
-def test_damage_to_fetched_records_is_what_their_checksums_see(version: int, spot: float) -> None:
+def test_checksums_see_damage_to_fetched_records(version: int, spot: float) -> None:
     frame = fetched(version, [b"", batches(3)[:-20], None])  # a broker cuts the last batch off
     staged = Staged(Rule(Corrupt(spot=spot)))
     staged.say(request("Fetch", 1, version=version))

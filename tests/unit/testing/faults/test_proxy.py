@@ -396,7 +396,7 @@ def test_restart_forgets(proxy: FaultProxy, peer: Peer) -> None:
     assert proxy.seed == 4
 
 
-def test_restart_lets_go_what_waits(proxy: FaultProxy, peer: Peer) -> None:
+def test_restart_releases_waiting_bytes(proxy: FaultProxy, peer: Peer) -> None:
     proxy.add(Rule(Reorder(60.0), count=1))
     peer.send(ONE)
     until(lambda: proxy.requests[1, "me", "Metadata"] == 1)
@@ -420,7 +420,7 @@ def test_a_wait_for_an_event_is_woken(proxy: FaultProxy, peer: Peer) -> None:
     assert time.monotonic() - begin < 10
 
 
-def test_what_follows_from_the_seed_is_the_same_again(server: FrameServer) -> None:
+def test_the_seed_repeats_the_same_faults(server: FrameServer) -> None:
     def fates(seed: int) -> list[Fault]:
         rules = [Rule(Delay((0.0, 0.001)), probability=0.4), Rule(Corrupt(where="anywhere"), probability=0.4)]
         with FaultProxy({1: server.address}, rules, seed=seed) as proxy, Peer(proxy.bootstrap) as peer:

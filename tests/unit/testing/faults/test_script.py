@@ -157,6 +157,6 @@ def test_nothing_is_left_to_chance(draw: float) -> None:
         (lambda: Throttle(0), "bytes_per_second is above 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(make: Callable[[], object], says: str) -> None:
+def test_impossible_rules_are_refused(make: Callable[[], object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         make()

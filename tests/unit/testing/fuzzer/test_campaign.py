@@ -309,7 +309,7 @@ def interrupting(when: int, api: str = "Heartbeat") -> Bug:
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_ctrl_c_ends_the_run_with_what_was_seen(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_run_with_its_findings(tmp_path: Path) -> None:
     with FuzzedServer(interrupting(40)) as server:
         options = ["--seed", str(SEED), "--apis", "Heartbeat", "--out", str(tmp_path), "--requests", "2000"]
         result = CliRunner().invoke(main, ["fuzz", server.address, *options])

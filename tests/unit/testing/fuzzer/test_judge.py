@@ -218,7 +218,7 @@ def test_verdicts_on_one_response() -> None:
     assert verdict(answer(error="bytes are left over")) == [("unreadable", 0)]
 
 
-def test_what_follows_a_close_is_no_find_of_its_own() -> None:
+def test_a_failure_after_a_close_is_no_finding_of_its_own() -> None:
     assert verdict(answer(0, execute.CLOSED), answer(1, execute.CLOSED)) == [("closed", 0)]
     assert verdict(answer(0), answer(1, execute.SILENT)) == [("hang", 1)]
 
@@ -247,7 +247,7 @@ def topics(*names: str) -> list[Any]:
     return [Metadata.MetadataRequestTopic(name=name) for name in names]
 
 
-def test_a_case_shrinks_to_what_matters() -> None:
+def test_a_case_shrinks_to_the_cause() -> None:
     request: Any = Metadata(topics=topics("a" * 64, "b"), include_topic_authorized_operations=True)
     request.unknown_tagged_fields = ((9, b"x"),)
     other = Step("Metadata", 9, Metadata(topics=topics("c")))
@@ -301,7 +301,7 @@ def test_shrinking_ends() -> None:
 # -- damage
 
 
-def test_each_damage_does_what_it_says() -> None:
+def test_each_damage_has_its_described_effect() -> None:
     def done(*changes: Damage, frame: bytes = b"abcd") -> bytes:
         return damage.apply(frame, [], changes)
 

@@ -57,7 +57,7 @@ def test_only_reads_and_the_fuzzers_own_sessions_leave_by_default(name: str) -> 
             assert may(keyed(key, version), destructive=True)
 
 
-def test_what_ends_a_scratch_cluster_is_never_sent() -> None:
+def test_requests_that_end_a_scratch_cluster_are_never_sent() -> None:
     for key in (4, 5, 6, 7):
         assert not may(keyed(key))
         assert not may(keyed(key), destructive=True)
@@ -160,7 +160,7 @@ def test_a_request_that_became_another_is_judged_as_that() -> None:
     ],
     ids=["name", "client id", "version to come"],
 )
-def test_what_a_more_tolerant_server_may_read_is_refused(damaged: Any) -> None:
+def test_bytes_that_a_tolerant_server_may_read_are_refused(damaged: Any) -> None:
     """Java puts replacement characters where text is not UTF-8, and goes on: a topic could be made."""
     data = damaged(frame(Metadata(topics=[TOPIC]), 4))
     assert safety.read_request(data[4:]) is None
@@ -168,7 +168,7 @@ def test_what_a_more_tolerant_server_may_read_is_refused(damaged: Any) -> None:
     assert may(data, destructive=True)
 
 
-def test_what_no_server_can_read_may_be_sent() -> None:
+def test_bytes_that_no_server_can_read_may_be_sent() -> None:
     whole = frame(Metadata(topics=[TOPIC]), 4)
     for data in (whole[:-1], whole[:-3], whole.replace(b"\0\3abc", b"\x7f\xffabc"), whole[:14]):
         cut = struct.pack(">i", len(data) - 4) + data[4:]

@@ -138,7 +138,7 @@ def test_all_is_counted_and_some_of_each_kind_reported(tmp_path: Path) -> None:
     assert [finding.kind for finding in report.findings] == ["duplicated"] * 3 + ["lost"] * 3
 
 
-def test_what_a_producer_does_not_promise_is_counted_and_no_finding(tmp_path: Path) -> None:
+def test_broken_orders_that_a_producer_does_not_promise_are_counted_and_no_finding(tmp_path: Path) -> None:
     path = tmp_path / "history"
     with History(path) as history:
         careful = history.producer(1)
@@ -173,7 +173,7 @@ def test_unread_records_are_counted_and_not_judged(tmp_path: Path) -> None:
     assert report.counts["unread"] == 4
 
 
-def test_what_happens_after_the_last_reading_is_not_judged(tmp_path: Path) -> None:
+def test_records_after_the_last_reading_are_not_judged(tmp_path: Path) -> None:
     path = tmp_path / "history"
     with History(path) as history:
         writer = history.producer(1)
@@ -189,7 +189,7 @@ def test_what_happens_after_the_last_reading_is_not_judged(tmp_path: Path) -> No
     assert report.counts["unread"] == 2
 
 
-def test_what_read_committed_does_not_show_was_read(tmp_path: Path) -> None:
+def test_records_that_read_committed_hides_count_as_read(tmp_path: Path) -> None:
     path = tmp_path / "history"
     with History(path) as history:
         writer = history.producer(1)
@@ -203,7 +203,7 @@ def test_what_read_committed_does_not_show_was_read(tmp_path: Path) -> None:
     assert (report.counts["unread"], report.counts["unjudged"], report.counts["read"]) == (0, 0, 0)
 
 
-def test_what_a_broker_did_not_call_aborted_is_excused_where_that_is_known(tmp_path: Path) -> None:
+def test_records_that_a_broker_did_not_list_as_aborted_are_excused_where_that_is_known(tmp_path: Path) -> None:
     """A transaction of two records and one that committed, of which an observer and a reader are shown everything."""
     path = tmp_path / "history"
     with History(path) as history:
@@ -251,7 +251,7 @@ def test_an_observer_that_sees_different_records_at_an_offset_disagrees_with_its
     assert "kafwire (view 0, read_uncommitted) saw p1 #2 of key 1, and later p1 #1 of key 1" in str(report)
 
 
-def test_what_was_acknowledged_without_an_offset_is_lost_only_if_all_was_read(tmp_path: Path) -> None:
+def test_a_record_acknowledged_without_an_offset_is_lost_only_if_all_was_read(tmp_path: Path) -> None:
     path = tmp_path / "history"
     with History(path) as history:
         writer = history.producer(1)

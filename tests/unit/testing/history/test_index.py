@@ -67,7 +67,7 @@ CONTRADICTIONS: dict[str, tuple[tuple[Any, ...], str]] = {
 
 
 @pytest.mark.parametrize("what", CONTRADICTIONS)
-def test_what_no_writer_writes_is_refused(tmp_path: Path, what: str) -> None:
+def test_entries_that_no_writer_writes_are_refused(tmp_path: Path, what: str) -> None:
     written, told = CONTRADICTIONS[what]
     with pytest.raises(HistoryError, match=rf"history, byte \d+: .*{told}"):
         read(tmp_path, *written)
@@ -110,7 +110,7 @@ def test_an_acknowledgement_comes_back_with_its_offsets(offsets: list[int]) -> N
     assert (again.producer, again.partition, again.sequences, list(again.offsets)) == (1, 2, entry.sequences, offsets)
 
 
-def test_what_was_read_comes_back_with_its_tokens() -> None:
+def test_read_records_come_back_with_their_tokens() -> None:
     tokens = [bytes([n]) * SIZE for n in range(1, 6)]
     entry = entries.Read.of(1, 2, [(10, 2), (20, 3)], b"".join(tokens))
     again = entries.Read.unpack(entry.pack())
@@ -155,7 +155,7 @@ def test_records_and_transactions_are_counted(tmp_path: Path) -> None:
     index.close()
 
 
-def test_views_know_what_they_cover(tmp_path: Path) -> None:
+def test_views_know_their_range(tmp_path: Path) -> None:
     index = read(
         tmp_path,
         PARTITION,

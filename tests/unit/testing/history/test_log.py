@@ -84,7 +84,7 @@ def test_a_changed_byte_is_an_error(tmp_path: Path) -> None:
         assert path.stat().st_size == len(data)
 
 
-def test_a_killed_process_leaves_what_it_was_about_to_do(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_its_intended_sends(tmp_path: Path) -> None:
     path = tmp_path / "history"
     program = f"""
         from kafwire.testing.history import History
@@ -162,7 +162,7 @@ def test_threads_write_to_one_history(tmp_path: Path) -> None:
     assert (counts["invoked"], counts["acked"], counts["unread"]) == (8000, 8000, 8000)
 
 
-def test_what_cannot_have_happened_is_refused(tmp_path: Path) -> None:
+def test_impossible_histories_are_refused(tmp_path: Path) -> None:
     with History(tmp_path / "history") as history:
         for number in (0, 65535, -1):
             with pytest.raises(HistoryError, match="numbers from 1 to 65534"):

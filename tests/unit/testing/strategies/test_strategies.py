@@ -315,7 +315,7 @@ def test_every_kind_of_change_happens_and_lies_hit_lengths() -> None:
     drawn_until(mutated(messages("MetadataRequest", 12), version=12), 500, missing)
 
 
-def test_a_change_says_what_it_did() -> None:
+def test_a_change_describes_its_effect() -> None:
     for data in drawn(mutated(st.just(b"valid bytes")), 200):
         assert bool(data.changes) or data == b"valid bytes"
         assert data.origin == b"valid bytes"
@@ -377,7 +377,7 @@ def as_expected(batch: RecordBatch) -> tuple[ExpectedRecord, ...]:
 
 @given(record_batches(magic=MAGICS))
 @settings(max_examples=seeds.examples(80), suppress_health_check=ANY_HEALTH)
-def test_batches_decode_to_what_they_say(batch: EncodedBatch) -> None:
+def test_batches_decode_to_their_description(batch: EncodedBatch) -> None:
     (found,) = decode_batches(batch.data)
     assert as_expected(found) == batch.records
     assert (found.magic, found.compression) == (batch.magic, batch.codec)
@@ -483,7 +483,7 @@ def test_blobs_cover_their_range_and_shrink() -> None:
 
 @given(frames("request"))
 @settings(FEW)
-def test_request_frames_are_what_encode_request_makes(frame: Frame) -> None:
+def test_request_frames_equal_those_of_encode_request(frame: Frame) -> None:
     message: Any = frame.message
     payload = protocol.encode_request(message, frame.version, frame.correlation_id, frame.client_id)
     assert frame.data == len(payload).to_bytes(4, "big") + payload
@@ -492,7 +492,7 @@ def test_request_frames_are_what_encode_request_makes(frame: Frame) -> None:
 
 @given(frames("response"))
 @settings(FEW)
-def test_response_frames_are_what_decode_response_reads(frame: Frame) -> None:
+def test_decode_response_reads_response_frames(frame: Frame) -> None:
     request: Any = MESSAGES[type(frame.message).__name__.removesuffix("Response") + "Request"]
     assert int.from_bytes(frame.data[:4], "big") == len(frame.payload)
     message: Any = frame.message
@@ -594,7 +594,7 @@ def test_the_test_kit_does_not_need_hypothesis() -> None:
     assert answer.stdout == "False\n", answer.stderr
 
 
-def test_an_import_without_hypothesis_says_what_to_install() -> None:
+def test_an_import_without_hypothesis_names_the_package_to_install() -> None:
     answer = python("import sys; sys.modules['hypothesis'] = None; import kafwire.testing.strategies")
     assert answer.returncode == 1
     assert answer.stderr.splitlines()[-1] == (
