@@ -1,4 +1,4 @@
-"""Transactions on the engine: one task sends the requests that `transaction_state.py` wants, one at a time.
+"""Transactions on the engine: one task sends the requests that `state.py` wants, one at a time.
 
 A call of the user changes the state and waits for the outcome. Giving up the wait changes nothing: the task continues,
 and the same call made again waits for the same outcome.

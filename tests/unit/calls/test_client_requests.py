@@ -1,4 +1,4 @@
-"""`cluster.client_requests`: the cluster as typed values, and requests that go to the controller."""
+"""`calls.client_requests`: the cluster as typed values, and requests that go to the controller."""
 
 from __future__ import annotations
 

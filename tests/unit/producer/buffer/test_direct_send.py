@@ -1,4 +1,4 @@
-"""`producer.direct_send` and `_direct_send`: records that go past the engine, over real sockets, to the model of a
+"""`producer.send.direct_send` and `_direct_send`: records that go past the engine, over real sockets, to the model of a
 broker."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`producer.partition_weights` and where records go: leaders that come and go, slow brokers, options."""
+"""`producer.buffer.partition_weights` and where records go: leaders that come and go, slow brokers, options."""
 
 from __future__ import annotations
 

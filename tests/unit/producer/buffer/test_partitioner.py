@@ -1,4 +1,4 @@
-"""`producer.partitioner`: rules by name, weights by backlog, and which brokers are slow."""
+"""`producer.buffer.partitioner`: rules by name, weights by backlog, and which brokers are slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`producer.in_doubt`: what may be in the log is settled by asking and by reading, whatever brokers have forgotten."""
+"""`producer.outcome.in_doubt`: batches in doubt are resolved by requests and reads, even if brokers forgot them."""
 
 from __future__ import annotations
 

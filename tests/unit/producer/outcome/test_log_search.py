@@ -1,4 +1,4 @@
-"""`producer.log_search`: which batches are found, where, and whether all of the span was seen."""
+"""`producer.outcome.log_search`: which batches are found, where, and whether all of the span was seen."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""`producer.response`: the outcomes and leaders in responses to produce requests, and undecodable responses."""
+"""`producer.outcome.response`: the outcomes and leaders in responses to produce requests, and undecodable responses."""
 
 from __future__ import annotations
 

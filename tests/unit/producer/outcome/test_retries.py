@@ -1,4 +1,4 @@
-"""`producer.retries`: a batch that was refused or got no response goes again, whole or in parts, or fails."""
+"""`producer.outcome.retries`: a batch that was refused or got no response goes again, whole or in parts, or fails."""
 
 from __future__ import annotations
 

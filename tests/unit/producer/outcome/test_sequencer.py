@@ -1,5 +1,4 @@
-"""`producer.sequencer` against a model of a broker's producer state: nothing twice, nothing lost, nothing out of
-order."""
+"""`producer.outcome.sequencer` against a model of a broker: nothing twice, nothing lost, nothing out of order."""
 
 from __future__ import annotations
 

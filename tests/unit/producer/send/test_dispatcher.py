@@ -1,4 +1,4 @@
-"""`producer.dispatcher`: which batches share a request, and that each has an outcome whatever is raised meanwhile."""
+"""`producer.send.dispatcher`: batches that share a request; each has an outcome, whatever is raised meanwhile."""
 
 from __future__ import annotations
 

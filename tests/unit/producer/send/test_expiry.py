@@ -1,4 +1,4 @@
-"""`producer.expiry`: records whose time is over fail, and say truly whether they may be in the log."""
+"""`producer.send.expiry`: records whose time is over fail, and say truly whether they may be in the log."""
 
 from __future__ import annotations
 

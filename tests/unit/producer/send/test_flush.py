@@ -1,4 +1,4 @@
-"""`producer.flush`: waits end, and name the records that are left."""
+"""`producer.send.flush`: waits end, and name the records that are left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`producer.leaders`: partitions that move, connections that must wait, brokers that hang."""
+"""`producer.send.leaders`: partitions that move, connections that must wait, brokers that hang."""
 
 from __future__ import annotations
 

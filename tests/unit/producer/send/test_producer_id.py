@@ -1,4 +1,4 @@
-"""`producer.producer_id`: a producer id is asked for, and another one, or another epoch, when that is needed."""
+"""`producer.send.producer_id`: a producer id is asked for, and another one, or another epoch, when that is needed."""
 
 from __future__ import annotations
 

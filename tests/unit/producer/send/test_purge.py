@@ -1,4 +1,4 @@
-"""`producer.purge`: the records given up, those of them that may be in the log, and that all goes on afterwards."""
+"""`producer.send.purge`: the purged records, those of them that may be in the log, and the sends afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`producer.recreated_topics`: a topic that is deleted and recreated, with fewer partitions or more, in use."""
+"""`producer.send.recreated_topics`: a topic that is deleted and recreated, with fewer partitions or more, in use."""
 
 from __future__ import annotations
 

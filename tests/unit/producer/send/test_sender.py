@@ -1,4 +1,4 @@
-"""`producer.sender`: batches reach their leaders once and in order, whatever brokers and connections do."""
+"""`producer.send.sender`: batches reach their leaders once and in order, whatever brokers and connections do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`producer.sender` and room: a full buffer is sent at once, and batches stay large."""
+"""`producer.send.sender` and room: a full buffer is sent at once, and batches stay large."""
 
 from __future__ import annotations
 

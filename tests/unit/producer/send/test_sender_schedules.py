@@ -1,4 +1,4 @@
-"""`producer.sender`: random schedules of what brokers, connections and topics do while records are sent.
+"""`producer.send.sender`: random schedules of what brokers, connections and topics do while records are sent.
 
     KAFWIRE_EXAMPLES=50 KAFWIRE_SEED=7 pytest tests/unit/producer/send/test_sender_schedules.py
 

@@ -1,4 +1,4 @@
-"""`producer.topics`: new partitions are used, and topics idle for `metadata_max_idle_ms` are asked for no more."""
+"""`producer.send.topics`: new partitions are used, and topics idle for `metadata_max_idle_ms` are asked for no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`producer.transaction_manager` in a simulated world: each error, loss and move that a transaction has to survive, by
+"""`producer.transactions.manager` in a simulated world: each error, loss and move that a transaction has to survive, by
 name."""
 
 from __future__ import annotations

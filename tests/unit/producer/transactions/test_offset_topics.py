@@ -1,4 +1,4 @@
-"""`producer.offset_topics`: a transaction commits the offsets of topics by their ids (KIP-1319)."""
+"""`producer.transactions.offset_topics`: a transaction commits the offsets of topics by their ids (KIP-1319)."""
 
 from __future__ import annotations
 

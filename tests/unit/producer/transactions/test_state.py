@@ -1,4 +1,4 @@
-"""`producer.transaction_state` by itself: the next request, the effect of each response, the meaning of each error."""
+"""`producer.transactions.state` by itself: the next request, the effect of each response, the meaning of each error."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`producer.transaction_state` against a model of the coordinator: whatever is lost or comes late, nothing is torn."""
+"""`producer.transactions.state` against a model of the coordinator: whatever is lost or comes late, nothing is torn."""
 
 from __future__ import annotations
 
