@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from kafwire.config import compression_levels
 from kafwire.config.option_names import OTHER_NAMES
 from kafwire.errors import ConfigError
 from kafwire.integers import PollOnly
@@ -85,7 +86,7 @@ VALUES: dict[str, dict[str, str]] = {
 }
 
 # Java's levels, one for each codec: the level of the chosen codec applies.
-LEVELS = {"compression_gzip_level": "gzip", "compression_lz4_level": "lz4", "compression_zstd_level": "zstd"}
+LEVELS = {f"compression_{codec}_level": codec for codec in compression_levels.LEVELS}
 
 _JAVA = "org.apache.kafka.clients.producer."
 PARTITIONER_CLASSES = {
