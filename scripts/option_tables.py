@@ -34,10 +34,7 @@ def rows(kind: type) -> list[list[str]]:
     """The cells of a table."""
     found = []
     for item in own_options(kind):
-        clients: dict[str, list[str]] = {}
-        for client, name in names_of(item):
-            clients.setdefault(name, []).append(client)
-        names = ", ".join(f"`{name}` ({', '.join(each)})" for name, each in clients.items())
+        names = ", ".join(f"`{name}` ({', '.join(clients)})" for name, clients in names_of(item).items())
         cells = [f"`{item.name}`", _code(default_of(item)), meaning(item), names]
         found.append([cell.replace("|", "\\|") for cell in cells])
     return found

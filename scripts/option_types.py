@@ -51,7 +51,7 @@ def names() -> str:
         name.replace(".", "_"): item.name
         for kind in KINDS
         for item in fields(kind)
-        for _, name in names_of(item)
+        for name in names_of(item)
         if name.replace(".", "_") != item.name
     }
     lines = [f'    "{name}": "{option}",' for name, option in sorted(found.items())]

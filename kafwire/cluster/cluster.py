@@ -30,6 +30,7 @@ from kafwire.errors import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    ProtocolError,
     broker_error,
 )
 from kafwire.protocol.api.metadata import MetadataRequest
@@ -365,7 +366,7 @@ class Cluster:
         left_s = (self._failing_since_ms + trigger_ms - now) / 1000
 
         async def ask_known(connection: BrokerConnection) -> Any:
-            response = await _undamaged(connection, request)
+            response = await _metadata_of(connection, request)
             if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
                 self._leave_all(f"{connection.where} required it")
                 raise KafkaConnectionError(f"{connection.where} requires its clients to bootstrap again")
@@ -400,7 +401,7 @@ class Cluster:
         return response
 
     async def _ask_seed(self, request: Any, connection: BrokerConnection) -> Any:
-        response = await _undamaged(connection, request)
+        response = await _metadata_of(connection, request)
         if response.error_code:
             # Other servers behind the same name may know more.
             connection.fail("it has no metadata")
@@ -662,12 +663,12 @@ class Cluster:
             connection.close()
 
 
-async def _undamaged(connection: BrokerConnection, request: Any) -> Any:
-    """Return the metadata of a broker; raise `KafkaConnectionError` for partition numbers that cannot be right."""
+async def _metadata_of(connection: BrokerConnection, request: Any) -> Any:
+    """Return the metadata of a broker; raise `ProtocolError` for partition numbers that cannot be right."""
     response = await connection.call(request)
     if damage := damage_of(response):
         connection.fail("its metadata is damaged")
-        raise KafkaConnectionError(f"{connection.where} sent metadata with {damage}: the response is damaged")
+        raise ProtocolError(f"{connection.where} sent a response with {damage}", api="MetadataResponse")
     return response
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from kafwire.cluster.broker_connection import BrokerConnection
-from kafwire.errors import KafkaConnectionError, KafkaTimeoutError
+from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, ProtocolError
 
 _T = TypeVar("_T")
 
@@ -25,8 +25,10 @@ async def first_answer(
     """Return the result of `ask` for the first connection that responds; None if none did, with reasons in `problems`.
 
     Connections are asked in order, each `patience_s` after the one before, or as soon as one cannot be reached. `ask`
-    may be cancelled at any time. Any error other than `KafkaConnectionError` and `KafkaTimeoutError` ends the call.
+    may be cancelled at any time. After a `ProtocolError` the next one is asked too, as another broker's response may be
+    undamaged; if no connection responds, the call raises it. Any other error ends the call.
     """
+    malformed: ProtocolError | None = None
     waiting = list(connections)
     asked: set[asyncio.Future[_T]] = set()
     try:
@@ -41,10 +43,14 @@ async def first_answer(
                 error = task.exception()
                 if isinstance(error, KafkaConnectionError | KafkaTimeoutError):
                     problems.append(str(error))
+                elif isinstance(error, ProtocolError):
+                    malformed = error
                 elif answer is None or answer.exception() is not None:
                     answer = task
             if answer is not None:
                 return answer.result()
+        if malformed is not None:
+            raise malformed
         return None
     finally:
         for task in asked:

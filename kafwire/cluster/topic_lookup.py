@@ -52,8 +52,8 @@ class SearchedCluster(Protocol):
     def bootstrap(self) -> str:
         """The bootstrap servers, in words."""
 
-    def has_seen(self, topic: str) -> bool:
-        """True if a response showed the topic before."""
+    def has_seen(self, name: str) -> bool:
+        """True if a response showed the topic `name` before."""
 
     async def create_missing(self, names: Collection[str]) -> None:
         """Request metadata of these topics; brokers may create them."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kafwire.config.security import PROTOCOLS
+
 DEFAULT_PORT = 9092
 FORMS = '"host", "host:port" or "[IPv6 address]:port"'
-# Users paste the listeners of a broker's configuration (`listeners=PLAINTEXT://host:9092`).
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
 
 
 def parse_servers(value: Any) -> tuple[tuple[str, int], ...]:
@@ -68,7 +68,7 @@ def _parse(part: str) -> tuple[str, int]:
     scheme, separator, address = part.partition("://")
     if not separator:
         address = part
-    elif scheme.upper() not in _PROTOCOLS:
+    elif scheme.upper() not in PROTOCOLS:  # users paste a broker's `listeners=PLAINTEXT://host:9092`
         raise ValueError(f"{part!r}: leave {scheme + separator!r} out: only Kafka's protocol is spoken; write {FORMS}")
     host, port = _split(part, address)
     try:

@@ -16,6 +16,8 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from kafwire.config import compression_levels
+from kafwire.config.checks import HIGHEST
 from kafwire.config.option_names import OTHER_NAMES
 from kafwire.errors import ConfigError
 from kafwire.integers import PollOnly
@@ -23,8 +25,6 @@ from kafwire.secret import Secret
 from kafwire.similar_names import similar
 
 log = logging.getLogger("kafwire")
-
-_NEVER_MS = 2**31 - 1
 
 
 def _kib(value: Any) -> Any:
@@ -36,11 +36,11 @@ def _kib(value: Any) -> Any:
 
 
 def _zero_is_never(value: Any) -> Any:
-    return _NEVER_MS if str(value) == "0" else value
+    return HIGHEST if str(value) == "0" else value
 
 
 def _minus_one_is_never(value: Any) -> Any:
-    return _NEVER_MS if str(value) == "-1" else value
+    return HIGHEST if str(value) == "-1" else value
 
 
 def _poll_only(value: Any) -> Any:
@@ -85,7 +85,7 @@ VALUES: dict[str, dict[str, str]] = {
 }
 
 # Java's levels, one for each codec: the level of the chosen codec applies.
-LEVELS = {"compression_gzip_level": "gzip", "compression_lz4_level": "lz4", "compression_zstd_level": "zstd"}
+LEVELS = {f"compression_{codec}_level": codec for codec in compression_levels.LEVELS}
 
 _JAVA = "org.apache.kafka.clients.producer."
 PARTITIONER_CLASSES = {
@@ -351,7 +351,7 @@ def translate(
         elif plain in _RETRIES:
             if str(value) == "0":
                 raise ConfigError(f"option {name}=0 is not supported: {_spell(_NO_RETRIES, dotted, own)}")
-            if str(value) != str(_NEVER_MS):
+            if str(value) != str(HIGHEST):
                 ignored.append(name)
         elif plain in ONLY:
             allowed, why = ONLY[plain]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
@@ -57,11 +56,13 @@ def type_of(item: Field[Any]) -> str:
     return kept if check is metadata["check"] or kept == "Any" else f"{kept} | None"
 
 
-def names_of(item: Field[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the other clients that have an option, and its name there."""
+def names_of(item: Field[Any]) -> dict[str, list[str]]:
+    """Return the names of an option in other clients, each with the clients that have it."""
+    found: dict[str, list[str]] = {}
     for word in item.metadata["names"].split():
         client, _, name = word.partition("=")
-        yield client, name or item.name.replace("_", ".")
+        found.setdefault(name or item.name.replace("_", "."), []).append(client)
+    return found
 
 
 def meaning(item: Field[Any]) -> str:
@@ -71,11 +72,8 @@ def meaning(item: Field[Any]) -> str:
 
 
 def other_names(item: Field[Any]) -> str:
-    """Return the names of an option in other clients; an empty text if it has none."""
-    found: dict[str, list[str]] = {}
-    for client, name in names_of(item):
-        found.setdefault(name, []).append(client)
-    return "; ".join(f"{name} ({', '.join(clients)})" for name, clients in found.items())
+    """Return the names of an option in other clients as text; an empty text if it has none."""
+    return "; ".join(f"{name} ({', '.join(clients)})" for name, clients in names_of(item).items())
 
 
 def own_options(kind: type) -> list[Field[Any]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from kafwire.config.checks import HIGHEST
 from kafwire.errors import ConfigError
 
-HIGHEST = 2**31 - 1
 # The least bytes of a response beside its records, as librdkafka counts.
 HEADERS = 512
 

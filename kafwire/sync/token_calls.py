@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kafwire.cluster.delegation_tokens import DelegationTokens
 from kafwire.runtime.interfaces import Engine
@@ -11,10 +11,11 @@ from kafwire.types import DelegationToken
 
 
 class TokenCalls:
-    """A part of `Client`."""
+    """A part of `Client`, which has these attributes."""
 
     _engine: Engine
     _tokens: DelegationTokens
+    _check: Callable[[], None]
 
     def create_delegation_token(
         self, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None, owner: str | None = None
@@ -137,6 +138,3 @@ class TokenCalls:
         """
         self._check()
         return self._engine.run(self._tokens.describe(owners))
-
-    def _check(self) -> None:
-        raise NotImplementedError  # the client implements it

@@ -10,6 +10,7 @@ import pytest
 
 from kafwire.testing import EmbeddedKafka
 
+_ROOT = Path(__file__).parents[2]
 _PROGRAM = """
 import sys, threading
 loaded = []
@@ -54,20 +55,15 @@ asyncio.run(main())
 # Beginnings of names. Each belongs to clients that ask for it.
 _FOREIGN = (
     *("kafwire.consumer.group.group_membership", "kafwire.consumer.group.assignors", "kafwire.consumer.group.classic"),
-    *("kafwire.consumer.group.membership", "kafwire.consumer.group.subscription", "kafwire.consumer.membership"),
+    *("kafwire.consumer.group.membership", "kafwire.consumer.group.subscription"),
     *("kafwire.consumer.share", "kafwire.consumer.group.topic_pattern", "kafwire.consumer.group.revocation"),
     *("kafwire.security.login", "kafwire.security.sasl", "kafwire.security.tls", "kafwire.security._tls"),
     *("kafwire.security.oauth", "kafwire.security.aws", "kafwire.security.key_material", "kafwire.config.jaas"),
-    *(
-        "kafwire.config.names",
-        "kafwire.config.option_docs",
-        "kafwire.config.option_names",
-        "kafwire.similar_names",
-        "kafwire.database",
-        "kafwire.cli",
-        "kafwire.testing",
-        "kafwire.spark",
-    ),
+    *("kafwire.config.names", "kafwire.config.option_docs", "kafwire.config.option_names", "kafwire.similar_names"),
+    *("kafwire.config.typed_options", "kafwire.config.compression_levels"),
+    *("kafwire.producer.transaction", "kafwire.cluster.delegation", "kafwire.calls.client_requests"),
+    *("kafwire.scanner", "kafwire.stream", "kafwire.outbox", "kafwire.registry", "kafwire.avro", "kafwire.database"),
+    *("kafwire.cli", "kafwire.broker", "kafwire.testing", "kafwire.spark"),
     *("pyarrow", "pyspark", "numpy", "click", "cryptography", "pickle"),
 )
 # The body of a program, what it does not load, and how many modules of kafwire it loads at most.
@@ -98,7 +94,7 @@ def _run(body: str, bootstrap: str) -> tuple[list[str], list[str]]:
     """The modules that a process loads, and the files of those that another thread than the user's loaded."""
     process = subprocess.run(
         [sys.executable, "-c", _PROGRAM.format(body=body), bootstrap],
-        cwd=Path(__file__).parents[2],
+        cwd=_ROOT,
         capture_output=True,
         text=True,
         timeout=60,
@@ -118,3 +114,8 @@ def test_a_process_loads_only_modules_that_its_one_record_needs(task: str, boots
     assert len(own) <= most, own
     # An import holds up all clients of the process where the engine makes it.
     assert late == []
+
+
+def test_each_module_that_a_task_must_not_load_exists() -> None:
+    names = {name for _, foreign, _ in _TASKS.values() for name in foreign if name.startswith("kafwire.")}
+    assert [name for name in sorted(names) if not list(_ROOT.glob(f"{name.replace('.', '/')}*"))] == []

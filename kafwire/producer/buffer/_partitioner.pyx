@@ -83,7 +83,7 @@ def hash_key(str name, const uint8_t[::1] data):
 # --- one record -----------------------------------------------------------------------------------------------------
 
 cdef int read_rule(object rule, Rule *out) except -1:
-    """Convert a `producer.partitioner.Rule` to its C form."""
+    """Convert a `producer.buffer.partitioner.Rule` to its C form."""
     out.hash = HASHES[rule.hash]
     out.hashed_from = rule.hashed_from
     out.spread = SPREADS[rule.spread]

@@ -60,7 +60,8 @@ class ProduceRequest(Request[ProduceResponse], key=0, versions="3-13", flexible=
     timeout_ms: int32 = field("0+")
     topic_data: list[TopicProduceData] = field("0+")
 
-    LOG_START = since(ProduceResponse.PartitionProduceResponse.log_start_offset)  # the last int64 of a partition: direct sends read all three
+    # The last int64 of a partition: direct sends read all three.
+    LOG_START = since(ProduceResponse.PartitionProduceResponse.log_start_offset)
     ZSTD = 7  # KIP-110
     NAMES_LEADERS = since(ProduceResponse.NodeEndpoint.node_id)  # KIP-951
     ABORTABLE = 11  # a partition outside the transaction has TRANSACTION_ABORTABLE (KIP-890)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -51,9 +52,19 @@ def test_when_no_server_can_be_reached_all_are_named_in_time() -> None:
         assert 3_000 < world.engine.now_ms() - started <= 5_001
 
 
+def _without_end(_: Any) -> bytes:
+    return b"\0\xff"
+
+
+def _with_millions_of_partitions(response: Any) -> Any:
+    """One damaged bit of a partition's number makes 67 million partitions: the engine would count them for minutes."""
+    response.topics[0].partitions[1].partition_index |= 1 << 26
+    return response
+
+
 @pytest.mark.parametrize("known", [False, True])
-def test_damaged_metadata_of_one_broker_is_requested_from_another(known: bool) -> None:
-    """One damaged bit of a partition's number would make 67 million partitions: the engine counts them for minutes."""
+@pytest.mark.parametrize("damage", [_without_end, _with_millions_of_partitions])
+def test_damaged_metadata_of_one_broker_is_requested_from_another(known: bool, damage: Callable[[Any], Any]) -> None:
     with World(brokers=2) as world:
         world.create_topic("t", partitions=2)
         cluster = make_cluster(world)
@@ -63,16 +74,22 @@ def test_damaged_metadata_of_one_broker_is_requested_from_another(known: bool) -
 
         def damaged(call: Call) -> Any:
             asked.append(call.node)
-            if call.node != asked[0]:
-                return None
-            response = world._on_Metadata(call)
-            response.topics[0].partitions[1].partition_index |= 1 << 26
-            return response
+            return damage(world._on_Metadata(call)) if call.node == asked[0] else None
 
         world.on("Metadata", damaged)
         world.run(cluster.refresh(["t"], at_once=True))
         assert set(asked) == {1, 2}
         assert set(cluster.metadata.topics["t"].partitions) == {0, 1}
+
+
+@pytest.mark.parametrize("damage", [_without_end, _with_millions_of_partitions])
+def test_damaged_metadata_of_all_brokers_is_an_error(damage: Callable[[Any], Any]) -> None:
+    with World(brokers=2) as world:
+        world.create_topic("t", partitions=2)
+        world.on("Metadata", lambda call: damage(world._on_Metadata(call)))
+        with pytest.raises(ProtocolError, match=r"sent a response .*MetadataResponse"):
+            world.run(make_cluster(world).refresh(["t"]))
+        assert [call.node for call in world.made("Metadata")] == [1, 2]
 
 
 def test_a_call_outlives_brokers_that_come_back() -> None:

@@ -1,4 +1,4 @@
-"""`options` and `option_names`: what follows from the declarations of options is current."""
+"""`typed_options` and `option_names` are current: they follow from the declarations of options."""
 
 from __future__ import annotations
 
