@@ -68,6 +68,7 @@ MAY_BE_SKIPPED = [
             "tests/unit/cli/test_spark_run.py",
             "tests/unit/spark/test_job_report.py",
             "tests/unit/spark/test_listener.py",
+            "tests/unit/test_docs_troubleshooting.py::test_every_public_error_has_a_section",
         )
     ),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,9 @@ PACKAGE = Path(kafwire.__file__).parent
 
 
 def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}  # after the folder itself
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_a_client_names_the_folder_and_the_remedy(tmp_path: Path) -> None:
