@@ -22,7 +22,7 @@ class DirectSend:
         requests: RequestTable,
         connection: BrokerConnection,
         clock: Clock,
-        answered: Callable[[DirectSend, ProducerBatch, Buffer | None, KafkaError | None], object],
+        responded: Callable[[DirectSend, ProducerBatch, Buffer | None, KafkaError | None], object],
         prefix: bytes,
         suffix: bytes,
         *,

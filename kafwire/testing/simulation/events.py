@@ -37,8 +37,8 @@ from kafwire.broker.api.fetch import FetchSessions
 from kafwire.broker.faults import Fault
 from kafwire.broker.faults import Faults as Script
 from kafwire.broker.log.partition import NO_LEADER, Partition
-from kafwire.testing.simulation.answered_errors import ERRORS, LATER_EPOCH, MAYBE_STORED, STORED, UNREADY
 from kafwire.testing.simulation.forgetful_restart import ForgetfulRestart
+from kafwire.testing.simulation.responded_errors import ERRORS, LATER_EPOCH, MAYBE_STORED, STORED, UNREADY
 from kafwire.testing.simulation.schedule import MAIN, SECOND, SIDE, Event
 
 if TYPE_CHECKING:
@@ -387,7 +387,7 @@ class Faults:
         if not self._state.topics.by_name[MAIN].partitions[0].producers.first_open_offset:
             self._state.forget_producers(event.node, KEPT[event.place % len(KEPT)])
 
-    def _answer_error(self, event: Event) -> None:
+    def _respond_with_error(self, event: Event) -> None:
         """Fail some of the next requests to this broker, whole or at one partition, mostly without executing them."""
         api, error = ERRORS[event.place % len(ERRORS)]
         times = 1 + int(event.amount * MOST_ERRORS)
