@@ -192,22 +192,22 @@ static void every_order(dice *d) {
     for (int n = 0; n < STEPS; n++) {
         waiter *w = &waiters[below(d, WAITERS)];
         kw_awaited_response *awaited = &w->awaited;
-        int awaited = awaited->state == KW_AWAITED, state = awaited->state;
+        int is_awaited = awaited->state == KW_AWAITED, state = awaited->state;
         switch (below(d, 6)) {
         case 0:
-            if (!awaited) break;
+            if (!is_awaited) break;
             CHECK(!kw_waiters_leave(all.table, awaited));
             state = KW_IDLE;
             break;
         case 1:
             kw_waiters_call_off(all.table, awaited);
-            if (!awaited) break;
+            if (!is_awaited) break;
             state = KW_CALLED_OFF;
             w->called_off++;
             break;
         case 2:
-            CHECK(show(&all, awaited->token, right_frame(d, awaited, awaited->token)) == awaited);
-            if (!awaited) break;
+            CHECK(show(&all, awaited->token, right_frame(d, awaited, awaited->token)) == is_awaited);
+            if (!is_awaited) break;
             CHECK(has_numbers_of(awaited, awaited->token));
             state = KW_RECEIVED;
             w->taken++;
@@ -215,13 +215,13 @@ static void every_order(dice *d) {
             break;
         case 3: CHECK(!show(&all, awaited->token, wrong_frame(d, awaited, awaited->token))); break;
         default:
-            if (awaited) break;
+            if (is_awaited) break;
             awaited->token = ++last;
             kw_waiters_await(all.table, awaited);
             state = KW_AWAITED;
         }
         CHECK(awaited->state == state && is_even(w));
-        if (awaited && (state == KW_RECEIVED || state == KW_CALLED_OFF))
+        if (is_awaited && (state == KW_RECEIVED || state == KW_CALLED_OFF))
             CHECK(!sem_trywait(&w->woken) && kw_waiters_leave(all.table, awaited) && awaited->state == state);
     }
     for (int i = 0; i < WAITERS; i++) {

@@ -57,7 +57,7 @@ cdef class DirectSend(DirectWait):
     cdef readonly object connection
     cdef RequestTable requests  # of the connection's socket at the time the partition was leased
     cdef Clock clock
-    cdef object responded
+    cdef object on_response
     cdef readonly ProducerBatch batch  # in flight, or None
     cdef readonly int64_t sent  # number of batches sent
     cdef readonly int64_t end  # the offset after the last acknowledged batch, or -1

@@ -75,20 +75,20 @@ cdef class DirectSend(DirectWait):
     """Sends batches of an idle partition, one at a time, from the thread that has the record.
 
     `prefix` and `suffix` are the request before the batch's size and after the batch; `flexible`: how the size is
-    encoded. `plain` is a response without an error, with its three numbers at `numbers_at`. `responded(direct send,
+    encoded. `plain` is a response without an error, with its three numbers at `numbers_at`. `on_response(direct send,
     batch, frame, error)` is called on the engine for each request whose response no thread has taken by then. `place`
     is the producer, and the numbers of its next record and batch: (producer, sequence, ordinal), as `Sequencer.lease`
     returns it.
     """
 
     def __cinit__(self, ResponseWaiters waiters not None, RequestTable requests not None, connection,
-                  Clock clock not None, responded, bytes prefix not None, bytes suffix not None, *, bint flexible,
+                  Clock clock not None, on_response, bytes prefix not None, bytes suffix not None, *, bint flexible,
                   bytes plain not None, size_t numbers_at, tuple place not None):
         self.waiters = waiters
         self.connection = connection
         self.requests = requests
         self.clock = clock
-        self.responded = responded
+        self.on_response = on_response
         self.prefix = prefix
         self.flexible = flexible
         self.plain = plain

@@ -368,15 +368,15 @@ def test_a_request_with_acks_0_and_the_next_one(tmp_path: Path) -> None:
     frame = encode_request(ProduceRequest(acks=0), 9, 8, "me")
     client.write_bytes(len(frame).to_bytes(4, "big") + frame + SIZED + SIZED[:9])
     response: Any = MetadataRequest.response
-    frame = b"\0\0\0\7\0" + response().encode(12)
-    server.write_bytes(len(frame).to_bytes(4, "big") + frame + b"\0\0")
+    reply = b"\0\0\0\7\0" + response().encode(12)
+    server.write_bytes(len(reply).to_bytes(4, "big") + reply + b"\0\0")
     ran = decode("--connection", client, server)
     assert [(value["type"], value["position"]) for value in ran.values] == [
         ("request", 0),
         ("request", 4 + len(frame)),
         ("response", 0),
         ("incomplete", 4 + len(frame) + len(SIZED)),
-        ("incomplete", 4 + len(frame)),
+        ("incomplete", 4 + len(reply)),
     ]
     assert ran.values[2]["api"] == "Metadata"
     assert ran.values[3] == {
