@@ -141,6 +141,8 @@ static size_t read_batches(const uint8_t *data, size_t size, int64_t offset, int
 
 static void check(kw_pool *pool, const uint8_t *data, size_t size, int32_t session, unsigned wants) {
     static const uint8_t topic[16];
+    /* Versions 13 to 18, as `read_answer` reads them. */
+    static const kw_partition_layout layout = {30, 4, 0, 0, 4, 6, 14, 0};
     kw_queue *queue = kw_queue_new();
     kw_fast_path *fast_path = kw_fast_path_new(queue);
     kw_place *places[PLACES];
@@ -154,7 +156,7 @@ static void check(kw_pool *pool, const uint8_t *data, size_t size, int32_t sessi
         places[i] = kw_queue_add(queue, NULL);
         if (!places[i] || kw_fast_path_expect(fast_path, topic, i, places[i], 0, (int64_t)(wants * (unsigned)i))) abort();
     }
-    kw_fast_path_arm(fast_path, TOKEN, session);
+    kw_fast_path_arm(fast_path, TOKEN, session, &layout);
     if (kw_fast_path_take(fast_path, TOKEN, frame)) broken("no reader waits, and a reader is to be notified");
     kw_taken *taken = kw_fast_path_taken(fast_path, TOKEN, &count);
     memset(found, 0, sizeof found);

@@ -54,6 +54,7 @@ __all__ = [
     "Message",
     "Request",
     "Response",
+    "Run",
     "Struct",
     "Versions",
     "field",
@@ -77,6 +78,8 @@ record_bytes = Annotated[bytes | memoryview, "records"]
 
 _PLAIN = {bool: "bool", float: "float64", str: "string", bytes: "bytes", UUID: "uuid"}
 _ZERO = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "uuid": UUID(int=0), "records": None}
+# Bytes on the wire, of the kinds that compiled code may find by their offset.
+_SIZES = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uuid": 16}
 _ANY_VERSION = 0x7FFF
 
 # A field takes a few bytes on the wire and some hundred as an object. This is enough for the metadata of half a million
@@ -152,6 +155,13 @@ def since(declared: object) -> int:
         declared = declared.__objclass__.__dict__["__declared__"][declared.__name__]
     assert isinstance(declared, _Declared), declared
     return Versions.parse(declared.versions).low
+
+
+class Run(NamedTuple):
+    """Fields of fixed size that stand side by side on the wire."""
+
+    offsets: dict[str, int]  # in bytes, by the field's name
+    blank: bytes  # the run with each field at its default
 
 
 class Field(NamedTuple):
@@ -284,6 +294,31 @@ class Struct(Structure, metaclass=MessageType):
     def may_hide(cls) -> bool:
         """True if a field of it, or of a struct in it, may have a secret."""
         return bool(cls.__hidden__) or any(item.struct.may_hide() for item in cls.__fields__ if item.struct)
+
+    @classmethod
+    def fixed_runs(cls, version: int, *dividers: str) -> list[Run]:
+        """Return the runs of fixed-size fields in `version`: compiled code reads and writes fields at their offsets.
+
+        `dividers` are the fields of variable size, which separate the runs; any other one raises `TypeError`, because
+        compiled code has to read it by itself. Tagged fields are in no run.
+        """
+        found = [Run({}, b"")]
+        left = list(dividers)
+        for item in cls.__fields__:
+            if version not in item.versions or version in item.tagged:
+                continue
+            size = 0 if item.array else _SIZES.get(item.kind, 0)
+            if size:
+                value = item.default.int if item.kind == "uuid" else int(item.default)
+                last = found[-1]
+                last.offsets[item.name] = len(last.blank)
+                blank = last.blank + value.to_bytes(size, "big", signed=item.kind.startswith("int"))
+                found[-1] = last._replace(blank=blank)
+            elif left and item.name == left.pop(0):
+                found.append(Run({}, b""))
+            else:
+                raise TypeError(f"{cls.__qualname__}.{item.name} has no fixed size: compiled code has to read it")
+        return found
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - nothing here contains itself
         """Print only fields that differ from their default, for IPython and Hypothesis."""

@@ -7,7 +7,7 @@ Requests are encoded from tuples. A response's envelope becomes small objects; t
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT16_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
 from kafwire.memory._buffer cimport (
@@ -17,7 +17,7 @@ from kafwire.memory._buffer cimport (
 from kafwire.protocol._layout cimport MOST_TAG
 
 from kafwire.errors import ProtocolError
-from kafwire.protocol.api.fetch import FetchRequest
+from kafwire.protocol.api.fetch import FetchRequest, FetchResponse
 
 cdef extern from "kafwire/records/native/batch.h" nogil:
     ctypedef struct Batches "kw_batches":
@@ -94,13 +94,71 @@ cdef int16_t API_KEY = FetchRequest.api_key
 cdef int FIRST_VERSION = FetchRequest.min_version
 cdef int LAST_VERSION = FetchRequest.max_version
 cdef int FLEXIBLE = FetchRequest.flexible_from
-cdef int LOG_START = FetchRequest.LOG_START
 cdef int SESSIONS = FetchRequest.SESSIONS
-cdef int LEADER_EPOCH = FetchRequest.LEADER_EPOCH
 cdef int FROM_FOLLOWERS = FetchRequest.FROM_FOLLOWERS
 cdef int BY_TOPIC_ID = FetchRequest.BY_TOPIC_ID
 cdef int REPLICA_STATE = FetchRequest.REPLICA_STATE
 cdef int NAMES_LEADERS = FetchRequest.NAMES_LEADERS
+
+
+# A partition of a response. An offset of -1 here and below: the version lacks the field.
+cdef struct ReadLayout:
+    PartitionLayout shared  # with the fast path
+    int log_start_offset
+
+
+# A partition of a request. Fields without an offset here keep their defaults, which `blank` has.
+cdef struct AskedLayout:
+    int size
+    const char *blank
+    int partition
+    int current_leader_epoch
+    int fetch_offset
+    int last_fetched_epoch
+    int partition_max_bytes
+
+
+# By version, for the life of the process.
+cdef ReadLayout *READ = <ReadLayout *> calloc(LAST_VERSION + 1, sizeof(ReadLayout))
+cdef AskedLayout *ASKED = <AskedLayout *> calloc(LAST_VERSION + 1, sizeof(AskedLayout))
+cdef list BLANKS = []
+
+
+cdef int _lay_out(int version) except -1:
+    """Take the offsets of a version's fields from the declaration of the message."""
+    cdef PartitionLayout *part = &READ[version].shared
+    cdef AskedLayout *asked = &ASKED[version]
+    head, middle, tail = FetchResponse.PartitionData.fixed_runs(version, "aborted_transactions", "records")
+    part.head = len(head.blank)
+    part.middle = len(middle.blank)
+    part.tail = len(tail.blank)
+    part.partition = head.offsets["partition_index"]
+    part.error_code = head.offsets["error_code"]
+    part.high_watermark = head.offsets["high_watermark"]
+    part.last_stable_offset = head.offsets["last_stable_offset"]
+    READ[version].log_start_offset = head.offsets.get("log_start_offset", -1)
+    part.preferred_read_replica = middle.offsets.get("preferred_read_replica", -1)
+    (entry,) = FetchRequest.FetchPartition.fixed_runs(version)
+    BLANKS.append(entry.blank)
+    asked.size = len(entry.blank)
+    asked.blank = PyBytes_AS_STRING(entry.blank)
+    asked.partition = entry.offsets["partition"]
+    asked.current_leader_epoch = entry.offsets.get("current_leader_epoch", -1)
+    asked.fetch_offset = entry.offsets["fetch_offset"]
+    asked.last_fetched_epoch = entry.offsets.get("last_fetched_epoch", -1)
+    asked.partition_max_bytes = entry.offsets["partition_max_bytes"]
+    return 0
+
+
+if READ is NULL or ASKED is NULL:
+    raise MemoryError
+for version in range(FIRST_VERSION, LAST_VERSION + 1):
+    _lay_out(version)
+
+
+cdef const PartitionLayout *partition_layout(int version) noexcept:
+    """Return the layout of a partition in responses of `version`, or NULL for a version that does not exist."""
+    return &READ[version].shared if FIRST_VERSION <= version <= LAST_VERSION else NULL
 
 
 cdef inline int64_t _length(Reader *r, bint flexible, bint nullable) noexcept nogil:
@@ -214,13 +272,17 @@ def parse_response(Buffer frame, int version):
     cdef Reader *r = &reader
     cdef bint flexible = version >= FLEXIBLE
     cdef int64_t topics, partitions, n, size, taken = 0
-    cdef int fixed = 30 if version >= LOG_START else 22
+    cdef ReadLayout read  # a copy: the compiler need not expect that a partition's fields overwrite it
+    cdef PartitionLayout layout
     cdef const uint8_t *at
     cdef ParsedPartition part
     cdef list found = []
     cdef ParsedResponse out = ParsedResponse.__new__(ParsedResponse)
-    if frame.buf is NULL:
-        raise ProtocolError("an empty frame", api="FetchResponse", version=version, offset=0)
+    if frame.buf is NULL or partition_layout(version) is NULL:
+        what = "an empty frame" if frame.buf is NULL else "the version does not exist"
+        raise ProtocolError(what, api="FetchResponse", version=version, offset=0)
+    read = READ[version]
+    layout = read.shared
     reader.at = frame.buf.data
     reader.end = frame.buf.data + frame.buf.size
     reader.failed = False
@@ -249,16 +311,16 @@ def parse_response(Buffer frame, int version):
         taken += PARTITION_BYTES * max(partitions, 0)
         while partitions > 0 and not r.failed and taken <= MOST_BYTES:
             partitions -= 1
-            at = read_bytes(r, fixed)
+            at = read_bytes(r, layout.head)
             if at is NULL:
                 break
             part = ParsedPartition.__new__(ParsedPartition)
             part.topic = topic
-            part.partition = kw_be32(at)
-            part.error_code = kw_be16(at + 4)
-            part.high_watermark = kw_be64(at + 6)
-            part.last_stable_offset = kw_be64(at + 14)
-            part.log_start_offset = kw_be64(at + 22) if version >= LOG_START else -1
+            part.partition = kw_be32(at + layout.partition)
+            part.error_code = kw_be16(at + layout.error_code)
+            part.high_watermark = kw_be64(at + layout.high_watermark)
+            part.last_stable_offset = kw_be64(at + layout.last_stable_offset)
+            part.log_start_offset = kw_be64(at + read.log_start_offset) if read.log_start_offset >= 0 else -1
             n = _count(r, flexible, 16, True)
             if n > 0:
                 part._aborted = []
@@ -268,13 +330,19 @@ def parse_response(Buffer frame, int version):
                 part._aborted.append((read_i64(r), read_i64(r)))
                 if flexible:
                     _pass_tags(r)
-            part.preferred_read_replica = read_i32(r) if version >= FROM_FOLLOWERS else -1
+            at = read_bytes(r, layout.middle)
+            if at is not NULL and layout.preferred_read_replica >= 0:
+                part.preferred_read_replica = kw_be32(at + layout.preferred_read_replica)
+            else:
+                part.preferred_read_replica = -1
             size = _length(r, flexible, True)
             if size > 0:
                 at = read_bytes(r, size)
                 if at is not NULL:
                     part.position = at - frame.buf.data
                     part.size = size
+            if layout.tail:
+                read_bytes(r, layout.tail)
             part.diverging_epoch = part.leader_id = part.leader_epoch = -1
             part.diverging_end_offset = -1
             if flexible:
@@ -363,17 +431,18 @@ cdef inline void _put32(Writer *w, int32_t value) noexcept nogil:
     w.at += 4
 
 
-cdef inline void _put64(Writer *w, int64_t value) noexcept nogil:
-    kw_put_be64(w.data + w.at, value)
-    w.at += 8
-
-
 cdef inline void _put_length(Writer *w, size_t n, bint flexible) noexcept nogil:
     """Write an array's count: at most 5 bytes."""
     if flexible:
         w.at = kw_put_uvarint(w.data + w.at, n + 1) - w.data
     else:
         _put32(w, <int32_t> n)
+
+
+cdef inline void _set32(Writer *w, int offset, int32_t value) noexcept nogil:
+    """Set a field of the entry at `w.at`, if its version has the field."""
+    if offset >= 0:
+        kw_put_be32(w.data + w.at + offset, value)
 
 
 cdef int _put_text(Writer *w, str text, bint flexible, str what) except -1:
@@ -433,6 +502,7 @@ cdef int _put_request(Writer *w, int version, int32_t max_wait_ms, int32_t min_b
                       str rack_id) except -1:
     cdef bint flexible = version >= FLEXIBLE
     cdef int by = 1 if version >= BY_TOPIC_ID else 0
+    cdef AskedLayout asked = ASKED[version]
     cdef Py_ssize_t topics, at, end
     cdef list entries
     cdef tuple entry
@@ -453,20 +523,18 @@ cdef int _put_request(Writer *w, int version, int32_t max_wait_ms, int32_t min_b
         end = at + _run(entries, at, by)
         entry = <tuple> entries[at]
         _put_topic(w, entry[0], entry[1], version)
-        _reserve(w, 6 + 40 * (end - at))
+        _reserve(w, 6 + (asked.size + 1) * (end - at))
         _put_length(w, end - at, flexible)
         while at < end:
             entry = <tuple> entries[at]
             at += 1
-            _put32(w, entry[2])
-            if version >= LEADER_EPOCH:
-                _put32(w, entry[5])
-            _put64(w, entry[3])
-            if flexible:
-                _put32(w, entry[6])
-            if version >= LOG_START:
-                _put64(w, -1)  # log start offset: a consumer has no log
-            _put32(w, entry[4])
+            memcpy(w.data + w.at, asked.blank, asked.size)
+            _set32(w, asked.partition, entry[2])
+            _set32(w, asked.current_leader_epoch, entry[5])
+            kw_put_be64(w.data + w.at + asked.fetch_offset, <int64_t> entry[3])
+            _set32(w, asked.last_fetched_epoch, entry[6])
+            _set32(w, asked.partition_max_bytes, entry[4])
+            w.at += asked.size
             if flexible:
                 _put8(w, 0)
         if flexible:

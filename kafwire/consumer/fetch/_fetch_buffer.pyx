@@ -9,6 +9,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from kafwire._codec cimport AbortedTransaction, aborted_sort
+from kafwire.consumer.fetch._fetch cimport PartitionLayout, partition_layout
 from kafwire.memory._buffer cimport Buffer, kw_buf, kw_buf_ref, kw_buf_unref, kw_pool_claim, process_pool
 from kafwire.records._arrow cimport Layout
 from kafwire.runtime._interfaces cimport Notifier, ResponseFilter
@@ -34,7 +35,7 @@ cdef extern from "kafwire/consumer/fetch/native/fast_path.h" nogil:
         kw_fast_path *fast_path, const uint8_t *topic_id, int32_t partition, int32_t number, kw_taken *out
     )
     void kw_fast_path_clear(kw_fast_path *fast_path)
-    void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int32_t session)
+    void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int32_t session, const PartitionLayout *layout)
     int kw_fast_path_take(void *fast_path, uint64_t token, kw_buf *frame)
     kw_taken *kw_fast_path_taken(kw_fast_path *fast_path, uint64_t token, int32_t *count)
 
@@ -254,9 +255,8 @@ cdef class FetchBuffer:
         kw_queue_close(self.queue)
 
 
-# The versions of Fetch whose responses `native/fast_path.c` reads.
+# From this version of Fetch on, `native/fast_path.c` reads responses.
 cdef int BY_TOPIC_ID = FetchRequest.BY_TOPIC_ID
-cdef int LAST_VERSION = FetchRequest.max_version
 
 
 # The I/O thread uses the queue and the fast path: the garbage collector must clear neither before `detach`.
@@ -319,7 +319,8 @@ cdef class FetchFastPath(ResponseFilter):
         `session` is its fetch session; 0: a full request, whose response may name any session. In a version that names
         topics by their names, the fast path queues nothing.
         """
-        kw_fast_path_arm(self.fast_path, token if BY_TOPIC_ID <= version <= LAST_VERSION else 0, session)
+        cdef const PartitionLayout *layout = partition_layout(version) if version >= BY_TOPIC_ID else NULL
+        kw_fast_path_arm(self.fast_path, token if layout is not NULL else 0, session, layout)
 
     def taken(self, uint64_t token):
         """Return the records queued from the response to `token`, and disarm the fast path for that request.

@@ -101,9 +101,7 @@ class FetchRequest(Request[FetchResponse], key=1, versions="4-18", flexible="12+
     forgotten_topics_data: list[ForgottenTopic] = field("7+")
     rack_id: str = field("11+", ignorable=True)
 
-    LOG_START = since(FetchPartition.log_start_offset)
     SESSIONS = since(session_id)  # KIP-227
-    LEADER_EPOCH = since(FetchPartition.current_leader_epoch)  # KIP-320
     FROM_FOLLOWERS = since(rack_id)  # a replica in the reader's rack serves it (KIP-392)
     BY_TOPIC_ID = since(FetchTopic.topic_id)  # KIP-516
     REPLICA_STATE = since(replica_state)

@@ -28,6 +28,7 @@ struct kw_fast_path {
     size_t room, used;
     uint64_t armed, taken_token, responses;
     int32_t session;
+    const kw_partition_layout *layout;
     kw_taken *taken;
     int32_t taken_count;
 };
@@ -136,10 +137,11 @@ void kw_fast_path_clear(kw_fast_path *fast_path) {
     pthread_mutex_unlock(&fast_path->lock);
 }
 
-void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int32_t session) {
+void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int32_t session, const kw_partition_layout *layout) {
     pthread_mutex_lock(&fast_path->lock);
     fast_path->armed = token;
     fast_path->session = session;
+    fast_path->layout = layout;
     free(fast_path->taken);
     fast_path->taken = NULL;
     fast_path->taken_count = 0;
@@ -186,11 +188,6 @@ static int16_t i16(reader *r) {
 static int32_t i32(reader *r) {
     const uint8_t *at = bytes(r, 4);
     return at ? kw_be32(at) : 0;
-}
-
-static int64_t i64(reader *r) {
-    const uint8_t *at = bytes(r, 8);
-    return at ? kw_be64(at) : 0;
 }
 
 static uint32_t uvarint(reader *r) {
@@ -240,6 +237,7 @@ typedef struct found {
  * is not sound, or there is no memory. */
 static int32_t find(kw_fast_path *fast_path, kw_buf *frame, found **list) {
     reader reading = {frame->data, frame->data + frame->size, 0}, *r = &reading;
+    const kw_partition_layout *layout = fast_path->layout;
     int32_t count = 0, room = 0;
     uint64_t entries = 0, response = ++fast_path->responses;
     i32(r); /* the correlation id */
@@ -251,29 +249,28 @@ static int32_t find(kw_fast_path *fast_path, kw_buf *frame, found **list) {
     for (uint64_t topics = elements(r); topics && !r->failed; topics--) {
         const uint8_t *id = bytes(r, 16);
         for (uint64_t partitions = elements(r); partitions && !r->failed; partitions--) {
-            int32_t partition = i32(r);
-            int16_t error = i16(r);
-            int64_t high_watermark = i64(r), last_stable = i64(r);
-            bytes(r, 8); /* log start */
+            const uint8_t *head = bytes(r, (uint32_t)layout->head);
             uint64_t aborted = uvarint(r);
             for (uint64_t i = 1; i < aborted && !r->failed; i++) {
                 bytes(r, 16);
                 no_tags(r);
             }
-            int32_t preferred = i32(r);
+            const uint8_t *middle = bytes(r, (uint32_t)layout->middle);
             uint64_t size = uvarint(r);
             const uint8_t *data = size > 1 ? bytes(r, size - 1) : NULL;
+            bytes(r, (uint32_t)layout->tail);
             no_tags(r);
             entries += 1 + aborted;
             if (r->failed || entries > MOST_ENTRIES) return -1;
-            expected *entry = slot(fast_path, id, partition);
+            expected *entry = slot(fast_path, id, kw_be32(head + layout->partition));
             if (!entry || !entry->place) {
                 if (data) return -1; /* records that were not requested */
                 continue;
             }
             if (entry->seen == response) return -1; /* the partition stands twice in the response */
             entry->seen = response;
-            if (error || aborted > 1 || preferred >= 0 || !data) continue;
+            if (kw_be16(head + layout->error_code) || aborted > 1 || !data) continue;
+            if (layout->preferred_read_replica >= 0 && kw_be32(middle + layout->preferred_read_replica) >= 0) continue;
             if (count == room) {
                 room = room ? 2 * room : 16;
                 found *more = realloc(*list, (size_t)room * sizeof *more);
@@ -283,9 +280,9 @@ static int32_t find(kw_fast_path *fast_path, kw_buf *frame, found **list) {
             found *one = &(*list)[count];
             one->entry = *entry;
             one->data = data;
-            one->high_watermark = high_watermark;
-            one->last_stable = last_stable;
-            count += may_take(data, size - 1, entry->offset, high_watermark, &one->taken);
+            one->high_watermark = kw_be64(head + layout->high_watermark);
+            one->last_stable = kw_be64(head + layout->last_stable_offset);
+            count += may_take(data, size - 1, entry->offset, one->high_watermark, &one->taken);
         }
         no_tags(r);
     }

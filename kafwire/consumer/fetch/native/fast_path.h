@@ -11,6 +11,7 @@
 #ifndef KAFWIRE_FAST_PATH_H
 #define KAFWIRE_FAST_PATH_H
 
+#include "kafwire/consumer/fetch/native/partition_layout.h"
 #include "kafwire/consumer/fetch/native/queue.h"
 
 typedef struct kw_fast_path kw_fast_path;
@@ -34,8 +35,9 @@ int kw_fast_path_expect(kw_fast_path *fast_path, const uint8_t topic_id[16], int
 int kw_fast_path_forget(kw_fast_path *fast_path, const uint8_t topic_id[16], int32_t partition, int32_t number, kw_taken *out);
 void kw_fast_path_clear(kw_fast_path *fast_path);
 /* Allow the fast path for the response to the request `token`, sent within a fetch session (0: a full request, whose
- * response may name any session) in a version that names topics by id. Token 0: allow none. */
-void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int32_t session);
+ * response may name any session) in a version that names topics by id. `layout` is that version's, and outlives the
+ * fast path. Token 0: allow none. */
+void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int32_t session, const kw_partition_layout *layout);
 /* Queue the records of a frame (from its correlation id on). Called in any thread, as a response filter of loop.h.
  * 1: a waiting reader gets the records and notifies the engine; 0: the caller notifies it. */
 int kw_fast_path_take(void *fast_path, uint64_t token, kw_buf *frame);
