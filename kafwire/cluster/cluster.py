@@ -276,8 +276,11 @@ class Cluster:
         return response
 
     async def _find_controller(self) -> None:
-        """Ask another broker than last time for metadata: the controller moved."""
-        with contextlib.suppress(KafkaConnectionError, KafkaTimeoutError, BrokerError):
+        """Ask another broker than last time for metadata: the controller moved.
+
+        The caller raises the error of its request in any case, and retries find the controller later.
+        """
+        with contextlib.suppress(KafkaError):
             await self.refresh(at_once=True, elsewhere=True)
 
     def hasten(self) -> None:
