@@ -13,7 +13,7 @@ from kafwire.config import ShareConsumerConfig
 from kafwire.consumer.delivery.silence import Silence
 from kafwire.consumer.group.member import Partition, new_member_id
 from kafwire.consumer.group.membership import MemberOptions
-from kafwire.consumer.group.membership_driver import MembershipDriver
+from kafwire.consumer.group.membership_driver import LEAVE_MS, MembershipDriver
 from kafwire.consumer.group.membership_metrics import MembershipMetrics
 from kafwire.consumer.group.share_membership import ShareMembership
 from kafwire.consumer.share.acquired import ACCEPT, REJECT, AcquiredRange, Place
@@ -25,8 +25,6 @@ from kafwire.errors import CorruptBatchError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
 from kafwire.runtime.log import log
 from kafwire.serializer_calls import Deserializers
-
-LEAVE_MS = 5_000
 
 
 class ShareCore:
