@@ -29,15 +29,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
+from kafwire.consumer.fetch.session_rules import CLOSE, LAST_EPOCH, OPEN, next_epoch
 from kafwire.error_codes import ErrorCode
 from kafwire.lazy_dataclass import dataclass
 
 K = TypeVar("K", bound=Hashable)
 
-LAST_EPOCH = 2**31 - 1
-# Epochs of full requests: 0 opens a session; -1 has no session, and ends the named one.
-OPEN = 0
-WITHOUT = -1
+WITHOUT = CLOSE  # a full request without a session ends the named one
 LONGEST_REFUSAL = 6  # exponent: at most 2**6 requests between offers
 
 
@@ -211,7 +209,7 @@ class FetchSession(Generic[K]):
             # Closed by the client meanwhile; or by the broker, as the request left no partition in the session.
             self._id, self._epoch = 0, OPEN
         else:
-            self._epoch = plan.epoch % self._last_epoch + 1
+            self._epoch = next_epoch(plan.epoch, self._last_epoch)
         return True
 
     def _opened(self, session_id: int) -> None:
@@ -223,7 +221,7 @@ class FetchSession(Generic[K]):
             self._until_offer = 2**self._refused - 1
             return
         self._refused = 0
-        self._epoch = OPEN + 1
+        self._epoch = next_epoch(OPEN)
         # `closing` came before the session's id was known: keep the session only to close it; the next request is full.
         self._renew |= self._closed
 
