@@ -114,12 +114,12 @@ class ShareCore:
         self.fetcher.fail(error)
 
     def _assign(self) -> None:
-        places: dict[Place, Partition] = {}
+        topics: dict[Place, str] = {}
         for topic, number in self._owned:
             info = self.cluster.metadata.topics.get(topic)
             if info is not None:
-                places[info.topic_id, number] = (topic, number)
-        self.fetcher.assign(places)
+                topics[info.topic_id, number] = topic
+        self.fetcher.assign(topics)
 
     @property
     def partitions(self) -> set[Partition]:
