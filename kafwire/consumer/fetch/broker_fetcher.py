@@ -29,12 +29,11 @@ from kafwire.consumer.fetch.actions import (
 )
 from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor, FetchDisposition
-from kafwire.consumer.fetch.errors import UNAUTHORIZED
+from kafwire.consumer.fetch.errors import UNAUTHORIZED, SessionBackoff, is_session_error
 from kafwire.consumer.fetch.fast_path import FastPath, Taken
 from kafwire.consumer.fetch.response_parts import PartActions, batch_bytes, ends_of_empty, queue_records
 from kafwire.consumer.fetch.room import FetchRoom
 from kafwire.consumer.fetch.session import FetchSession, Plan
-from kafwire.consumer.fetch.session_rules import SessionBackoff, is_session_error
 from kafwire.consumer.fetch.strategies import IMMEDIATE
 from kafwire.consumer.fetch.suspects import Suspects
 from kafwire.errors import (

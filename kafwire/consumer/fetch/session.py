@@ -29,14 +29,22 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-from kafwire.consumer.fetch.session_rules import CLOSE, LAST_EPOCH, OPEN, next_epoch
 from kafwire.error_codes import ErrorCode
 from kafwire.lazy_dataclass import dataclass
 
 K = TypeVar("K", bound=Hashable)
 
+# Epochs of requests, in share sessions (KIP-932) too: the first opens a session, the second ends it.
+OPEN = 0
+CLOSE = -1
+LAST_EPOCH = 2**31 - 1
 WITHOUT = CLOSE  # a full request without a session ends the named one
 LONGEST_REFUSAL = 6  # exponent: at most 2**6 requests between offers
+
+
+def next_epoch(epoch: int, last: int = LAST_EPOCH) -> int:
+    """Return the epoch after this one: 1 after `OPEN`, and after the last."""
+    return epoch % last + 1
 
 
 @dataclass(frozen=True, slots=True)

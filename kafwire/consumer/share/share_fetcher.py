@@ -20,9 +20,8 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.config import ShareConsumerConfig
 from kafwire.consumer.fetch.error_log import FetchErrorLog
-from kafwire.consumer.fetch.errors import may_pass
+from kafwire.consumer.fetch.errors import SessionBackoff, is_session_error, may_pass
 from kafwire.consumer.fetch.leader_search import LeaderSearch
-from kafwire.consumer.fetch.session_rules import SessionBackoff, is_session_error
 from kafwire.consumer.fetch.tasks import FetchTasks
 from kafwire.consumer.share.acquired import RENEW, AckBatch, AcquiredRange, Outgoing, Place, count_final
 from kafwire.consumer.share.fetch_turns import TURN_MS, FetchTurns

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafwire.consumer.fetch.session_rules import CLOSE, OPEN, next_epoch
+from kafwire.consumer.fetch.session import CLOSE, OPEN, next_epoch
 from kafwire.consumer.share.acquired import AckBatch, Place
 
 
