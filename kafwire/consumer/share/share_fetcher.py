@@ -226,6 +226,7 @@ class ShareFetcher:
         self._log_refusals()
 
     async def _end(self, node: ShareNode) -> None:
+        node.outgoing.drop_renewals()
         await self._acknowledge(node, node.take_said(), closes=True)
 
     # --- requests
