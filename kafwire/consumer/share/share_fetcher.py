@@ -62,7 +62,6 @@ class AssignedPartition:
     """A partition that the member reads. `failures`: see `LeaderSearch`."""
 
     topic: str
-    number: int
     failures: int = 0
 
 
@@ -204,7 +203,7 @@ class ShareFetcher:
         for place in self.assigned.keys() - topics.keys():
             self._search.forget(self.assigned.pop(place))
         for place, topic in topics.items():
-            self.assigned.setdefault(place, AssignedPartition(topic, place[1]))
+            self.assigned.setdefault(place, AssignedPartition(topic))
         self.pump()
 
     def fail(self, error: BaseException) -> None:
@@ -241,9 +240,9 @@ class ShareFetcher:
         """Send a request to each broker that has acknowledgements, renewals, or a fetch to get."""
         led: dict[int, list[Place]] = {}
         for place, partition in self.assigned.items():
-            leader = self._cluster.metadata.leader(partition.topic, partition.number)
             if partition in self._search:
                 continue
+            leader = self._cluster.metadata.leader(partition.topic, place[1])
             if leader >= 0:
                 led.setdefault(leader, []).append(place)
             elif self._demand:
