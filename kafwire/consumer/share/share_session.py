@@ -49,7 +49,7 @@ class ShareSession:
         self._asked = set(self._known)
         return ShareTopics(CLOSE if closes else self.epoch, _by_topic(acknowledged))
 
-    def answered(self) -> None:
+    def on_response(self) -> None:
         """Note that the broker has executed the request."""
         self._known = self._asked
         self.epoch = next_epoch(self.epoch)
