@@ -108,7 +108,7 @@ class ShareFetcher:
         self._errors = FetchErrorLog(cluster.engine)
         self._search: LeaderSearch[AssignedPartition] = LeaderSearch(cluster, self.tasks, self._errors, self.pump)
         self._demand = 0
-        self._told_waits = 0
+        self._waiting_calls = 0
         self.refused = Refusals()
         self._commits = False  # the user calls `commit`, which reports refusals
         self._turns = FetchTurns(config)
@@ -178,9 +178,9 @@ class ShareFetcher:
         node.is_due = True
         self.pump()
 
-    async def told(self) -> None:
+    async def acknowledge_all(self) -> None:
         """Wait until all acknowledgements are sent and have responses. Raises `BrokerError` for refused ones."""
-        self._told_waits += 1
+        self._waiting_calls += 1
         self._commits = True
         self.renewal.called()
         try:
@@ -191,7 +191,7 @@ class ShareFetcher:
                 self.pump()
                 await self._news.wait()
         finally:
-            self._told_waits -= 1
+            self._waiting_calls -= 1
         refused = self.refused.take()
         if refused is not None:
             raise refused
@@ -251,7 +251,7 @@ class ShareFetcher:
         for number in {*led, *self._nodes}:
             node = self._node(number)
             wants = number in wanted
-            is_due = node.is_due or self._told_waits > 0
+            is_due = node.is_due or self._waiting_calls > 0
             if not node.is_busy and (wants or node.to_renew or (is_due and not node.outgoing.is_empty)):
                 node.is_busy = True
                 wait_ms = self._turns.begin(number, led, self._engine.now_ms()) if wants else None
