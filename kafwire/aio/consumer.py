@@ -23,6 +23,7 @@ from kafwire.aio.bridge import on_engine
 from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.calls.consumer_arguments import (
     Selection,
+    assignment_of,
     layouts,
     milliseconds,
     partitions_of,
@@ -447,7 +448,7 @@ class AsyncConsumer:
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read only these partitions, as `Consumer.assign` does."""
-        wanted = list(partitions)
+        wanted = assignment_of(partitions, "assign(list(offsets)), then seek for each")
         await self._take_back()
         await self._tell_revoked()
         await self._run(self._core.assign(wanted))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -15,6 +14,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ShareConsumerConfig, from_config
 from kafwire.config.checks import described_by
 from kafwire.consumer.core import CLOSE_SECONDS
+from kafwire.consumer.share.held_batch import HeldBatch
 from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_core import ShareCore
@@ -81,10 +81,7 @@ class AsyncShareConsumer:
         deserializers = Deserializers.of(config, layout, blocking=True)
         self._engine = default_engine() if engine is None else engine
         self._core = ShareCore(Cluster(self._engine, config), config, names, make_layout, deserializers)
-        self._in_hand: list[ShareBatch] = []
-        self._records = RecordsInHand(explicit=self._core.explicit)
-        self._fetched: deque[FetchedRange] = deque()  # acquired ranges that are not decoded
-        self._waiting: deque[ShareBatch] = deque()  # decoded batches that were not delivered
+        self._hand = RecordsInHand(self._core)
         self._begun = self._closed = False
 
     @classmethod
@@ -107,19 +104,13 @@ class AsyncShareConsumer:
     async def batches(self, timeout: float | None = None) -> AsyncIterator[ShareBatch]:  # noqa: ASYNC109
         """Iterate over acquired records, in batches of one partition, as `ShareConsumer.batches` does."""
         while await self._fill(timeout, by_silence=True):
-            batch = self._waiting.popleft()
-            batch._acquired.see_all()
-            self._in_hand = [batch]
+            (batch,) = self._hand.take(1)
             yield batch
 
     async def poll(self, timeout: float | None = 0.0) -> list[ShareBatch]:  # noqa: ASYNC109
         """Return batches of acquired records, as `ShareConsumer.poll` does."""
         await self._fill(timeout)
-        self._in_hand = list(self._waiting)
-        self._waiting.clear()
-        for batch in self._in_hand:
-            batch._acquired.see_all()
-        return list(self._in_hand)
+        return self._hand.take()
 
     async def _fill(self, timeout: float | None, *, by_silence: bool = False) -> bool:  # noqa: ASYNC109
         """Count the records in hand as processed, and wait for batches; return False if none came."""
@@ -127,21 +118,21 @@ class AsyncShareConsumer:
         await self.start()
         until_ms = self._core.cluster.engine.now_ms() + limit_ms
         silence = self._core.silence(limit_ms) if by_silence else None
-        self._settle()
-        self._core.drop_expired(self._waiting)
-        while not self._waiting:
-            if not self._fetched:
+        hand = self._hand
+        hand.settle()
+        while not hand.waiting:
+            if not hand.fetched:
                 left_ms = None if limit_ms < 0 else max(0.0, until_ms - self._core.cluster.engine.now_ms())
-                self._fetched += await on_engine(self._engine, self._core.next(left_ms, silence))
-            if not self._fetched:
+                hand.fetched += await on_engine(self._engine, self._core.next(left_ms, silence))
+            if not hand.fetched:
                 return False
-            while self._fetched:
-                batch = await self._decoded(self._fetched.popleft())
+            while hand.fetched:
+                batch = await self._decoded(hand.fetched.popleft())
                 if batch is not None:
-                    self._waiting.append(batch)
+                    hand.waiting.append(batch)
         return True
 
-    async def _decoded(self, fetched: FetchedRange) -> ShareBatch | None:
+    async def _decoded(self, fetched: FetchedRange) -> HeldBatch | None:
         if len(fetched.data) < INLINE_BYTES:
             return self._core.batch_of(fetched)
         decoding = asyncio.get_running_loop().run_in_executor(None, self._core.batch_of, fetched)
@@ -151,10 +142,10 @@ class AsyncShareConsumer:
             decoding.add_done_callback(self._keep)
             raise
 
-    def _keep(self, decoding: asyncio.Future[ShareBatch | None]) -> None:
+    def _keep(self, decoding: asyncio.Future[HeldBatch | None]) -> None:
         """Keep the batch of a cancelled task for the next read."""
         if not decoding.cancelled() and decoding.exception() is None and (batch := decoding.result()) is not None:
-            self._waiting.append(batch)
+            self._hand.waiting.append(batch)
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Iterate over single records, for ever, as `ShareConsumer.__iter__` does.
@@ -164,11 +155,11 @@ class AsyncShareConsumer:
         """
         while True:
             self._check()
-            record = self._records.next()
+            record = self._hand.next()
             if record is not None:
                 yield record
             elif await self._fill(None):
-                self._records.begin(self._waiting.popleft())
+                self._hand.begin()
 
     def acknowledge(self, record: Record, kind: str | int = "accept") -> None:
         """Acknowledge a record of this consumer, as `ShareConsumer.acknowledge` does. The call does not wait.
@@ -182,16 +173,6 @@ class AsyncShareConsumer:
         """
         self._check()
         self._core.open_batches.acknowledge(record, kind)
-
-    def _settle(self) -> None:
-        """Accept the records in hand, in implicit mode, as the user reads on."""
-        rest = self._records.leave()
-        if rest is not None:
-            self._fetched.appendleft(rest)
-        held, self._in_hand = self._in_hand, []
-        if not self._core.explicit:
-            for batch in held:
-                batch.accept()
 
     async def commit(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Send all acknowledgements, and wait for the brokers' responses, as `ShareConsumer.commit` does."""

@@ -93,6 +93,7 @@ class Requests:
         self, name: str, partitions: int, replication_factor: int, config: Mapping[str, str] | None
     ) -> Work[None]:
         """Create a topic and wait until it is usable."""
+        _check_topic(name, "create_topic(topic)")
         request: Any = protocol.CreateTopicsRequest
         numbers = {"partitions": partitions, "replication_factor": replication_factor}
         for what, number in numbers.items():
@@ -120,8 +121,7 @@ class Requests:
 
     def create_partitions(self, name: str, count: int) -> Work[None]:
         """Add partitions to a topic up to `count`, and wait until they can be used."""
-        if not isinstance(name, str):
-            raise ConfigError(f"{name!r} is not a topic: write create_partitions(topic, count) for each topic")
+        _check_topic(name, "create_partitions(topic, count)")
         if (integer(count) or 0) < 1:
             raise ConfigError(f"count={count!r}: the number of all partitions is needed, a whole number from 1")
         request: Any = protocol.CreatePartitionsRequest
@@ -139,6 +139,7 @@ class Requests:
 
     def delete_topic(self, name: str) -> Work[None]:
         """Delete a topic."""
+        _check_topic(name, "delete_topic(topic)")
         request: Any = protocol.DeleteTopicsRequest
         state = request.DeleteTopicState(name=name)
         message = request(topics=[state], topic_names=[name], timeout_ms=TOPIC_TIMEOUT_MS)
@@ -152,6 +153,7 @@ class Requests:
 
     def topic_config(self, name: str) -> Work[dict[str, str | None]]:
         """Return a topic's configuration."""
+        _check_topic(name, "topic_config(topic)")
         request: Any = protocol.DescribeConfigsRequest
         resource = request.DescribeConfigsResource(
             resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None
@@ -204,6 +206,12 @@ def _wanted_offsets(
     if isolation_level not in ISOLATION_LEVELS:
         raise ConfigError(f"isolation_level={isolation_level!r}: allowed: {', '.join(ISOLATION_LEVELS)}")
     return dict.fromkeys(map(partition_of, partitions), place), ISOLATION_LEVELS.index(isolation_level)
+
+
+def _check_topic(name: Any, line: str) -> None:
+    """Raise `ConfigError` with the `line` to write if a name, such as a list of names, is no text."""
+    if not isinstance(name, str):
+        raise ConfigError(f"{name!r} is not a topic: write {line} for each topic")
 
 
 def _raise_first(responses: Iterable[Any], what: str, api: str, topic: str) -> None:

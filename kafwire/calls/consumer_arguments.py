@@ -69,7 +69,7 @@ class Selection:
             )
         self.pattern = None if pattern is None else pattern_of(pattern)
         self.topics = None if topics is None else names_of(topics)
-        self.assign = None if assign is None else partitions_of(assign)
+        self.assign = None if assign is None else assignment_of(assign, "assign=list(offsets), start=offsets")
         self.start: Start = None
         if isinstance(start, Mapping):
             self.start = {
@@ -117,6 +117,13 @@ def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         hint = ": write [partition]" if isinstance(partitions, TopicPartition) else ""
         raise ConfigError(f"a list of TopicPartition(topic, partition) is needed, not {partitions!r}{hint}")
     return [partition_of(where) for where in partitions]
+
+
+def assignment_of(partitions: Iterable[TopicPartition], line: str) -> list[TopicPartition]:
+    """Return a checked list of the partitions to read; a mapping to offsets raises `ConfigError` with the `line`."""
+    if isinstance(partitions, Mapping):
+        raise ConfigError(f"a list of partitions is needed, not the mapping {partitions!r}: for offsets, write {line}")
+    return partitions_of(partitions)
 
 
 def times_of(timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Place]:

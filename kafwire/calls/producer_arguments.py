@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
+from kafwire.config.checks import HIGHEST
 from kafwire.errors import ConfigError
-from kafwire.integers import HIGHEST, integer, natural
+from kafwire.integers import integer, natural
 
 Header = tuple[str, bytes | str | None]
 
@@ -25,7 +26,10 @@ def check_topic(topic: Any) -> None:
 
 
 def check_partition(partition: Any) -> int | None:
-    """Return the number of a partition, or None; raise `ConfigError` for any other value."""
+    """Return the number of a partition, or None; raise `ConfigError` for any other value.
+
+    A negative number passes: the error of the accumulator names the topic's partitions.
+    """
     number = integer(partition)
     if partition is not None and (number is None or not -HIGHEST <= number <= HIGHEST):
         needed = "a whole number or None" if number is None else "from 0 to 2**31 - 1"

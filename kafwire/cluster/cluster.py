@@ -204,9 +204,7 @@ class Cluster:
             except TimeoutError:  # the time limit of all attempts, not of one request
                 break
             failures += 1
-            wait = delay_ms(
-                failures, self.config.retry_backoff_ms, self.config.retry_backoff_max_ms, self.engine.random.random()
-            )
+            wait = self.backoff_ms(failures)
             if self.engine.now_ms() + wait >= deadline:
                 break
             await asyncio.sleep(wait / 1000)
@@ -215,6 +213,11 @@ class Cluster:
         kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
         text = what if isinstance(what, str) else what()
         raise kind(f"{text} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
+
+    def backoff_ms(self, failures: int) -> float:
+        """Return the back-off after `failures` failures in a row, by `retry_backoff_ms`."""
+        base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
+        return delay_ms(failures, base, limit, self.engine.random.random())
 
     def known(self, *, first: int = -1) -> list[BrokerConnection]:
         """List the control connections of all known brokers, in the order to ask them; broker `first` comes first."""
@@ -276,8 +279,11 @@ class Cluster:
         return response
 
     async def _find_controller(self) -> None:
-        """Ask another broker than last time for metadata: the controller moved."""
-        with contextlib.suppress(KafkaConnectionError, KafkaTimeoutError, BrokerError):
+        """Ask another broker than last time for metadata: the controller moved.
+
+        The caller raises the error of its request in any case, and retries find the controller later.
+        """
+        with contextlib.suppress(KafkaError):
             await self.refresh(at_once=True, elsewhere=True)
 
     def hasten(self) -> None:

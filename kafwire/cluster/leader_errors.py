@@ -1,6 +1,6 @@
 """Partition error codes that a metadata refresh may resolve: the broker does not lead the partition. Pure.
 
-The retries are in `retries` (producer), `brokers` (consumer) and `share_fetcher` (share consumer).
+The retries are in `retries` (producer) and `leader_search` (consumers, scans and share consumers).
 """
 
 from kafwire.error_codes import ErrorCode

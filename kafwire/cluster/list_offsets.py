@@ -13,7 +13,6 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from kafwire import protocol
-from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
@@ -184,8 +183,7 @@ async def refresh_after(cluster: Cluster, partitions: Iterable[Partition], failu
     """Refresh the metadata of partitions whose lookup failed, and wait for the back-off."""
     with contextlib.suppress(KafkaConnectionError, KafkaTimeoutError, BrokerError):
         await cluster.refresh({topic for topic, _ in partitions})
-    config, randomness = cluster.config, cluster.engine.random.random()
-    await asyncio.sleep(delay_ms(failures, config.retry_backoff_ms, config.retry_backoff_max_ms, randomness) / 1000)
+    await asyncio.sleep(cluster.backoff_ms(failures) / 1000)
 
 
 def lookup_group(cluster: Cluster, topic: str, partition: int) -> tuple[int, str]:

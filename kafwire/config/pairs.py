@@ -28,21 +28,16 @@ class Pair(NamedTuple):
 
 
 PAIRS = (
-    Pair(
-        ("fetch_max_bytes",),
-        "max_frame_bytes",
-        f"a response has at least {HEADERS} bytes beside its records, and a longer frame is refused",
-        least=lambda records: min(records + HEADERS, HIGHEST),  # a frame cannot be longer than HIGHEST
-        room=lambda frame: frame - HEADERS - frame // 16,
-        enough=lambda records: records + HEADERS + records // 8,
-    ),
-    Pair(
-        ("max_partition_fetch_bytes",),
-        "max_frame_bytes",
-        f"a response has at least {HEADERS} bytes beside its records, and a longer frame is refused",
-        least=lambda records: min(records + HEADERS, HIGHEST),
-        room=lambda frame: frame - HEADERS - frame // 16,
-        enough=lambda records: records + HEADERS + records // 8,
+    *(
+        Pair(
+            (records_option,),
+            "max_frame_bytes",
+            f"a response has at least {HEADERS} bytes beside its records, and a longer frame is refused",
+            least=lambda records: min(records + HEADERS, HIGHEST),  # a frame cannot be longer than HIGHEST
+            room=lambda frame: frame - HEADERS - frame // 16,
+            enough=lambda records: records + HEADERS + records // 8,
+        )
+        for records_option in ("fetch_max_bytes", "max_partition_fetch_bytes")
     ),
     Pair(("fetch_min_bytes",), "fetch_max_bytes", "no response has so many bytes"),
     Pair(("retry_backoff_ms",), "retry_backoff_max_ms", "the backoff never reaches its first step"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from kafwire.calls.consumer_arguments import (
     Selection,
+    assignment_of,
     layouts,
     milliseconds,
     partitions_of,
@@ -400,7 +401,8 @@ class Consumer:
             partitions: the partitions.
 
         Raises:
-            BrokerError: a topic or partition does not exist.
+            ConfigError: `partitions` is not a list of partitions, or a topic does not have one of them.
+            BrokerError: a topic does not exist.
             KafkaConnectionError: no broker could be reached.
             KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
@@ -410,7 +412,7 @@ class Consumer:
             True
         """
         self._check()
-        wanted = list(partitions)
+        wanted = assignment_of(partitions, "assign(list(offsets)), then seek for each")
         self._reading.put_back()
         self._tell_revoked()
         self._engine.run(self._core.assign, wanted)

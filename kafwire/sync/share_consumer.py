@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -16,7 +15,6 @@ from kafwire.consumer.core import CLOSE_SECONDS
 from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_core import ShareCore
-from kafwire.consumer.share.share_fetcher import FetchedRange
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import SHARE_CONSUMER, SHARE_CONSUMER_ARGUMENTS, lookup, refuse_arguments
@@ -88,10 +86,7 @@ class ShareConsumer:
         self._closed = True  # until there is a core to close
         self._engine = default_engine() if engine is None else engine
         self._core = ShareCore(Cluster(self._engine, config), config, names, make_layout, deserializers)
-        self._in_hand: list[ShareBatch] = []
-        self._records = RecordsInHand(explicit=self._core.explicit)
-        self._fetched: deque[FetchedRange] = deque()  # acquired ranges that are not decoded
-        self._waiting: deque[ShareBatch] = deque()  # decoded batches that were not delivered
+        self._hand = RecordsInHand(self._core)
         self._closed = False
         try:
             self._engine.run(self._core.start)
@@ -132,9 +127,7 @@ class ShareConsumer:
             BrokerError: the group or a partition cannot be read.
         """
         while self._fill(timeout, by_silence=True):
-            batch = self._waiting.popleft()
-            batch._acquired.see_all()
-            self._in_hand = [batch]
+            (batch,) = self._hand.take(1)
             yield batch
 
     def poll(self, timeout: float | None = 0.0) -> list[ShareBatch]:
@@ -152,11 +145,7 @@ class ShareConsumer:
             KafkaError: as `batches` does.
         """
         self._fill(timeout)
-        self._in_hand = list(self._waiting)
-        self._waiting.clear()
-        for batch in self._in_hand:
-            batch._acquired.see_all()
-        return list(self._in_hand)
+        return self._hand.take()
 
     def _fill(self, timeout: float | None, *, by_silence: bool = False) -> bool:
         """Count the records in hand as processed, and wait for batches; return False if none came."""
@@ -164,18 +153,18 @@ class ShareConsumer:
         limit_ms = milliseconds(timeout)
         until_ms = self._core.cluster.engine.now_ms() + limit_ms
         silence = self._core.silence(limit_ms) if by_silence else None
-        self._settle()
-        self._core.drop_expired(self._waiting)
-        while not self._waiting:
-            if not self._fetched:
+        hand = self._hand
+        hand.settle()
+        while not hand.waiting:
+            if not hand.fetched:
                 left_ms = None if limit_ms < 0 else max(0.0, until_ms - self._core.cluster.engine.now_ms())
-                self._fetched += self._engine.run(self._core.next, left_ms, silence)
-            if not self._fetched:
+                hand.fetched += self._engine.run(self._core.next, left_ms, silence)
+            if not hand.fetched:
                 return False
-            while self._fetched:
-                batch = self._core.batch_of(self._fetched.popleft())
+            while hand.fetched:
+                batch = self._core.batch_of(hand.fetched.popleft())
                 if batch is not None:
-                    self._waiting.append(batch)
+                    hand.waiting.append(batch)
         return True
 
     def __iter__(self) -> Iterator[Record]:
@@ -191,11 +180,11 @@ class ShareConsumer:
         """
         while True:
             self._check()
-            record = self._records.next()
+            record = self._hand.next()
             if record is not None:
                 yield record
             elif self._fill(None):
-                self._records.begin(self._waiting.popleft())
+                self._hand.begin()
 
     def acknowledge(self, record: Record, kind: str | int = "accept") -> None:
         """Acknowledge a record of this consumer, from a batch or from a loop over records.
@@ -224,16 +213,6 @@ class ShareConsumer:
         """
         self._check()
         self._core.open_batches.acknowledge(record, kind)
-
-    def _settle(self) -> None:
-        """Accept the records in hand, in implicit mode, as the user reads on."""
-        rest = self._records.leave()
-        if rest is not None:
-            self._fetched.appendleft(rest)
-        held, self._in_hand = self._in_hand, []
-        if not self._core.explicit:
-            for batch in held:
-                batch.accept()
 
     def commit(self, timeout: float | None = None) -> None:
         """Send all acknowledgements, and wait for the brokers' responses.

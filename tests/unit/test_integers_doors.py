@@ -15,7 +15,7 @@ from kafwire import AsyncProducer, Client, Producer, compression
 from kafwire.calls.client_requests import _wanted_offsets
 from kafwire.calls.consumer_arguments import milliseconds
 from kafwire.config import ProducerConfig
-from kafwire.consumer.share.share_batch import kind_of
+from kafwire.consumer.share.held_batch import kind_of
 from kafwire.database import DatabaseOffsets
 from kafwire.errors import ConfigError
 from kafwire.integers import count, real

@@ -74,7 +74,7 @@ def _refuses(state: ClusterState, request: Request) -> int:
             version=request.version,
         )
         if refusal == ErrorCode.ILLEGAL_GENERATION and not groups.exists(message.group_id):
-            knows_code = request.version >= OffsetCommitRequest.MEMBER_EPOCHS and not state.before_4
+            knows_code = request.version >= OffsetCommitRequest.MISSING_GROUP and not state.before_4
             return ErrorCode.GROUP_ID_NOT_FOUND if knows_code else refusal
     return refusal
 

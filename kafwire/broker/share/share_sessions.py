@@ -69,8 +69,7 @@ class ShareSessions:
         Raises:
             Refusal: there are too many sessions.
         """
-        self.of.pop(member, None)
-        if len(self.of) >= self._most:
+        if member not in self.of and len(self.of) >= self._most:
             raise Refusal(ErrorCode.SHARE_SESSION_LIMIT_REACHED, None)
         session = ShareSession(member, connection, {place: Cached(is_known) for place, is_known in partitions})
         self.of[member] = self._opened[connection] = session

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol
 
-from kafwire.cluster.backoff import Backoff
 from kafwire.cluster.broker_connection import BrokerConnection, FrameTooLargeError
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.consumer.fetch._fetch import ParsedPartition, ParsedResponse, encode_fetch, parse_response
@@ -30,14 +29,13 @@ from kafwire.consumer.fetch.actions import (
 )
 from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor, FetchDisposition
-from kafwire.consumer.fetch.errors import UNAUTHORIZED
+from kafwire.consumer.fetch.errors import UNAUTHORIZED, SessionBackoff, is_session_error
 from kafwire.consumer.fetch.fast_path import FastPath, Taken
 from kafwire.consumer.fetch.response_parts import PartActions, batch_bytes, ends_of_empty, queue_records
 from kafwire.consumer.fetch.room import FetchRoom
 from kafwire.consumer.fetch.session import FetchSession, Plan
 from kafwire.consumer.fetch.strategies import IMMEDIATE
 from kafwire.consumer.fetch.suspects import Suspects
-from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
     KafkaConnectionError,
@@ -49,13 +47,6 @@ from kafwire.memory._buffer import Buffer
 from kafwire.protocol.api.fetch import FetchRequest
 from kafwire.records.batches import OVERHEAD
 from kafwire.runtime.log import log
-
-SESSION_ERRORS = frozenset(
-    {
-        *(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
-        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-    }
-)
 
 # A request without a response after this time counts as parked: cursors with new demand are fetched immediately.
 IMMEDIATE_AFTER_MS = 10.0
@@ -131,8 +122,7 @@ class BrokerFetcher:
         self._version = 0
         self._by_id = True
         self._nameless = 0  # cursors whose topics have no id
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)  # after errors of whole responses
-        self._not_before_ms = 0.0
+        self._backoff = SessionBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._alone: FetchCursor | None = None  # the suspect that is the only cursor of the request in flight
         self._timer: asyncio.TimerHandle | None = None
         self._immediate_timer: asyncio.TimerHandle | None = None
@@ -310,7 +300,7 @@ class BrokerFetcher:
         if not self.connection.is_ready:
             self._lose_all(KafkaConnectionError(f"the connection to {self.connection.where} was lost"))
             return
-        wait = max(self.connection.muted_until_ms, self._not_before_ms) - self._engine.now_ms()
+        wait = max(self.connection.muted_until_ms, self._backoff.not_before_ms) - self._engine.now_ms()
         if wait > 0:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(wait / 1000, self._on_timer)
@@ -473,26 +463,21 @@ class BrokerFetcher:
         return part.size > OVERHEAD and batch_bytes(frame, part) <= part.size
 
     def _on_error(self, error: BrokerError) -> None:
-        """Handle the refusal of a whole request: the next one is full, and waits for the back-off.
-
-        The first session error is retried at once: the broker has forgotten the session, as it may at any time.
-        """
-        now = self._engine.now_ms()
-        wait = self._backoff.failed(self._engine.random.random())
-        if error.code in SESSION_ERRORS:
+        """Handle the refusal of a whole request: the next one is full, and waits for the back-off."""
+        waits = self._backoff.failed(error, self._engine.now_ms(), self._engine.random.random())
+        if is_session_error(error):
             self.session_errors += 1
             log.debug("%s; the next request is a full one", error)
-            if self._backoff.failures == 1:
-                return
-        self._not_before_ms = now + wait
+        if not waits:
+            return
         if self._owner is not None:
-            self._owner.delay_immediate(self._not_before_ms)
+            self._owner.delay_immediate(self._backoff.not_before_ms)
         if error.code in UNAUTHORIZED:
             for cursor in list(self.cursors):
                 self._emit(Halt(cursor, error))
             return
         self._context.errors.note_error(self.connection.where, error, self.cursors)
-        if error.code not in SESSION_ERRORS:  # the broker may not be the leader any more
+        if not is_session_error(error):  # the broker may not be the leader any more
             self._lose_all(error)
 
     def _cannot_read(self, problem: ProtocolError) -> None:

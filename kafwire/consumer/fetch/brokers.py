@@ -7,7 +7,6 @@ metadata names its leader.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,11 +15,11 @@ from kafwire.consumer.fetch.actions import Emit, Fail, FindOffset, Halt, PumpSoo
 from kafwire.consumer.fetch.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.consumer.fetch.leader_search import LeaderSearch
 from kafwire.consumer.fetch.strategies import IMMEDIATE
 from kafwire.consumer.fetch.truncation import is_behind, why_behind
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
-    BrokerError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
@@ -51,10 +50,10 @@ class PartitionBrokers:
         self._broker_fetchers: dict[tuple[int, str], BrokerFetcher] = {}
         self._assigned: dict[FetchCursor, BrokerFetcher] = {}
         self._unassigned: dict[FetchCursor, None] = {}
-        self._lost: dict[FetchCursor, None] = {}  # unassigned cursors that need new metadata
+        self._search: LeaderSearch[FetchCursor] = LeaderSearch(  # for unassigned cursors that need new metadata
+            context.cluster, context.tasks, context.errors, self._settle_all, self._fail_late
+        )
         self._connecting: dict[FetchCursor, int] = {}  # unassigned cursors that wait for a connection to this broker
-        self._newly_lost = asyncio.Event()
-        self._looking: asyncio.Task[None] | None = None
         self._unreadable: dict[int, int] = {}
 
     def fetcher_of(self, cursor: FetchCursor) -> BrokerFetcher | None:
@@ -78,8 +77,9 @@ class PartitionBrokers:
 
     def remove(self, cursor: FetchCursor) -> None:
         """Drop a cursor."""
-        for state in (self._unassigned, self._lost, self._connecting):
-            state.pop(cursor, None)
+        self._unassigned.pop(cursor, None)
+        self._connecting.pop(cursor, None)
+        self._search.forget(cursor)
         self.leave(cursor)
 
     def leave(self, cursor: FetchCursor) -> None:
@@ -113,27 +113,24 @@ class PartitionBrokers:
         self._errors.warn_late(lost, error)
 
     def _lose(self, cursor: FetchCursor, why: object) -> None:
-        """Mark a cursor as lost: it gets a broker after a metadata refresh.
-
-        A scan fails if the cursor has been failing for longer than `default_api_timeout_ms`.
-        """
+        """Mark a cursor as lost: it gets a broker after a metadata refresh."""
         self._connecting.pop(cursor, None)
         if cursor not in self._unassigned:
             return
-        self._lost[cursor] = None
         cursor.replica = -1
-        cursor.failures += 1
-        if cursor.failures == 1:
-            self._newly_lost.set()
-            self._cluster.hasten()
+        self._search.lose(cursor)
+        text = f"{cursor.name} could not be read further than offset {cursor.position} for "
+        self._fail_late(cursor, KafkaTimeoutError(f"{text}{self._context.patience_s:g} s: {why}"))
+
+    def _fail_late(self, cursor: FetchCursor, error: KafkaError) -> None:
+        """Fail a scan if a cursor has been failing for longer than `default_api_timeout_ms`."""
         if self._context.is_failing_for_long(cursor) and self._plan.ends:
-            text = f"{cursor.name} could not be read further than offset {cursor.position} for "
-            self._emit(Fail(KafkaTimeoutError(f"{text}{self._context.patience_s:g} s: {why}")))
+            self._emit(Fail(error))
 
     def _settle_all(self) -> None:
         """Assign unassigned cursors to their brokers, each broker in its own task; look up the leaders of lost ones."""
         groups: dict[int, list[FetchCursor]] = {}
-        for cursor in [cursor for cursor in self._unassigned if cursor not in self._lost]:
+        for cursor in [cursor for cursor in self._unassigned if cursor not in self._search]:
             node = self._broker_of(cursor)
             if node is None:
                 self._unassigned.pop(cursor, None)
@@ -149,34 +146,7 @@ class PartitionBrokers:
             return
         for node, group in groups.items():
             self._tasks.begin(self._settle(node, group))
-        if self._lost and self._looking is None:
-            self._looking = self._tasks.begin(self._look())
-
-    async def _look(self) -> None:
-        """Refresh the metadata until no cursor is lost, with back-off for repeated losses."""
-        try:
-            while self._lost:
-                self._newly_lost.clear()
-                failures = min(cursor.failures for cursor in self._lost)
-                if failures > 1:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(self._context.backoff_ms(failures - 1) / 1000):
-                            await self._newly_lost.wait()
-                lost = list(self._lost)
-                try:
-                    await self._cluster.refresh({cursor.topic for cursor in lost})
-                except (KafkaConnectionError, KafkaTimeoutError, BrokerError, ProtocolError) as error:
-                    self._errors.warn_once("metadata", error, "leaders could not be looked up: ")
-                    for cursor in lost:
-                        cursor.failures += 1
-                        if self._context.is_failing_for_long(cursor) and self._plan.ends:
-                            self._emit(Fail(error))
-                    continue
-                for cursor in lost:
-                    self._lost.pop(cursor, None)
-                self._settle_all()
-        finally:
-            self._looking = None
+        self._search.begin()
 
     def _broker_of(self, cursor: FetchCursor) -> int | None:
         """Return the broker of a cursor; -1: none now; None: none, as the cursor is halted or being validated."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import FetchConfig
 from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
@@ -34,11 +33,6 @@ class FetchContext:
     def committed_only(self) -> bool:
         """True if records of open and aborted transactions are not read (`isolation_level="read_committed"`)."""
         return self.config.isolation_level == "read_committed"
-
-    def backoff_ms(self, failures: int) -> float:
-        """Return the back-off after `failures` failures in a row."""
-        base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
-        return delay_ms(failures, base, limit, self.cluster.engine.random.random())
 
     def is_failing_for_long(self, cursor: FetchCursor) -> bool:
         """Return True if retries of a cursor have failed for longer than `default_api_timeout_ms`."""

@@ -1,19 +1,27 @@
-"""Errors that fetching retries: those that may pass, and those that were logged already."""
+"""Errors that fetching retries: those that may pass, those of sessions, and those that were logged already. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 
+from kafwire.cluster.backoff import Backoff
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import ERROR_CODES
+from kafwire.errors import ERROR_CODES, KafkaError
 
 # Only an operator can resolve these, also as the error of a whole response.
 UNAUTHORIZED = frozenset(
     {
         *(ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED),
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+SESSION_ERRORS = frozenset(
+    {
+        *(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        *(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, ErrorCode.SHARE_SESSION_NOT_FOUND),
+        ErrorCode.INVALID_SHARE_SESSION_EPOCH,
     }
 )
 # An error that recurs is logged again if it was absent for this time.
@@ -29,6 +37,34 @@ def may_pass(code: int) -> bool:
     known = ERROR_CODES.get(code)
     passes = known is None or known.retriable or code in LEADER_ERRORS or code == ErrorCode.UNKNOWN_SERVER_ERROR
     return passes and code != ErrorCode.CORRUPT_MESSAGE
+
+
+def is_session_error(error: KafkaError) -> bool:
+    """Return True if a broker does not have the session of a request, or has another epoch for it."""
+    return getattr(error, "code", None) in SESSION_ERRORS
+
+
+class SessionBackoff:
+    """The back-off of one session's requests after errors of whole responses."""
+
+    def __init__(self, base_ms: float, max_ms: float) -> None:
+        self.not_before_ms = 0.0  # the time of the next request
+        self._backoff = Backoff(base_ms, max_ms)
+
+    def failed(self, error: KafkaError, now_ms: float, randomness: float) -> bool:
+        """Wait longer after each error; return False for no wait.
+
+        The first session error is retried at once: a broker may forget a session at any time.
+        """
+        wait_ms = self._backoff.failed(randomness)
+        if self._backoff.failures == 1 and is_session_error(error):
+            return False
+        self.not_before_ms = now_ms + wait_ms
+        return True
+
+    def succeeded(self) -> None:
+        """Reset the waits."""
+        self._backoff.succeeded()
 
 
 class FetchErrors:

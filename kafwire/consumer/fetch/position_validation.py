@@ -68,7 +68,7 @@ class PositionValidation:
     async def _wait_for_replica(self, cursor: FetchCursor, *, refresh: bool = False) -> None:
         """Wait, then fetch again: a replica that the leader prefers, and that lacks the records, may get them later."""
         generation, position = cursor.generation, cursor.position
-        await asyncio.sleep(self._context.backoff_ms(cursor.returns) / 1000)
+        await asyncio.sleep(self._cluster.backoff_ms(cursor.returns) / 1000)
         if refresh:
             with contextlib.suppress(KafkaError):
                 await self._cluster.refresh([cursor.topic])

@@ -1,6 +1,8 @@
 """Read plans: the differences between reads (of consumers and scans) that the fetch engine handles.
 
-`engine.py` and `broker_fetcher.py` are the only fetch engine. A consumer's plan and a scan's are data for it.
+`engine.py` and `broker_fetcher.py` are the only engine of Fetch requests. A consumer's plan and a scan's are data for
+it. A share consumer sends other requests, in a loop of its own (`share/share_fetcher.py`), with this engine's search
+for leaders, rules of sessions, and choice of errors to retry.
 """
 
 from __future__ import annotations

@@ -34,11 +34,17 @@ from kafwire.lazy_dataclass import dataclass
 
 K = TypeVar("K", bound=Hashable)
 
-LAST_EPOCH = 2**31 - 1
-# Epochs of full requests: 0 opens a session; -1 has no session, and ends the named one.
+# Epochs of requests, in share sessions (KIP-932) too: the first opens a session, the second ends it.
 OPEN = 0
-WITHOUT = -1
+CLOSE = -1
+LAST_EPOCH = 2**31 - 1
+WITHOUT = CLOSE  # a full request without a session ends the named one
 LONGEST_REFUSAL = 6  # exponent: at most 2**6 requests between offers
+
+
+def next_epoch(epoch: int, last: int = LAST_EPOCH) -> int:
+    """Return the epoch after this one: 1 after `OPEN`, and after the last."""
+    return epoch % last + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +217,7 @@ class FetchSession(Generic[K]):
             # Closed by the client meanwhile; or by the broker, as the request left no partition in the session.
             self._id, self._epoch = 0, OPEN
         else:
-            self._epoch = plan.epoch % self._last_epoch + 1
+            self._epoch = next_epoch(plan.epoch, self._last_epoch)
         return True
 
     def _opened(self, session_id: int) -> None:
@@ -223,7 +229,7 @@ class FetchSession(Generic[K]):
             self._until_offer = 2**self._refused - 1
             return
         self._refused = 0
-        self._epoch = OPEN + 1
+        self._epoch = next_epoch(OPEN)
         # `closing` came before the session's id was known: keep the session only to close it; the next request is full.
         self._renew |= self._closed
 

@@ -229,7 +229,7 @@ class Assignment:
                     self._warn_late(late)
             failures += 1
             if cursors:
-                await asyncio.sleep(self._fetcher.context.backoff_ms(failures) / 1000)
+                await asyncio.sleep(self._cluster.backoff_ms(failures) / 1000)
 
     def _warn_late(self, late: Mapping[FetchCursor, KafkaError]) -> None:
         self._fetcher.errors.warn_of(late, "the committed offset of {} could not be fetched: ")

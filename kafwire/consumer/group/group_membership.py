@@ -24,7 +24,7 @@ from kafwire.consumer.group.classic_membership import ClassicMembership
 from kafwire.consumer.group.consumer_membership import ConsumerMembership
 from kafwire.consumer.group.member import Partition, new_member_id
 from kafwire.consumer.group.membership import COORDINATOR_MOVED, MemberOptions, Membership, State
-from kafwire.consumer.group.membership_driver import MembershipDriver
+from kafwire.consumer.group.membership_driver import LEAVE_MS, MembershipDriver
 from kafwire.consumer.group.membership_metrics import MembershipMetrics, protocol_of
 from kafwire.consumer.group.poll_interval import PollInterval
 from kafwire.consumer.group.rebalance_handlers import Handlers, RebalanceHandlers
@@ -45,7 +45,6 @@ from kafwire.errors import (
 from kafwire.runtime.log import log
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
-LEAVE_MS = 5_000  # how long a leaving member waits for the coordinator
 MISSING_MS = 2_000  # interval of look-ups of topics that do not exist
 _MENDABLE = (AuthenticationError, AuthorizationError, PollIntervalError)  # the next call joins again
 WINDOW = 0.9  # part of rebalance_timeout_ms that is used if revocation_timeout_ms is not set

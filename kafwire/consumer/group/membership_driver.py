@@ -43,6 +43,7 @@ from kafwire.errors import (
 from kafwire.runtime.log import log
 from kafwire.types import ConsumerGroupMetadata
 
+LEAVE_MS = 5_000  # how long a leaving member waits for the coordinator
 KNOWN_TOPICS_WAIT_S = 2.0  # the group's leader waits this long for new metadata if it knows all topics already
 
 

@@ -194,6 +194,11 @@ class Outgoing:
             batches.sort()
         return found
 
+    def drop_renewals(self) -> None:
+        """Drop unsent renewals, as the session ends."""
+        for acquired in self._ranges:
+            acquired.renewals = None
+
     def forget(self, place: Place | None = None) -> None:
         """Drop the acknowledgements of a partition, or (None) of all."""
         for acquired in [each for each in self._ranges if place in (None, each.place)]:

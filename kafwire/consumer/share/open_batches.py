@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafwire.consumer.share.share_batch import ShareBatch, kind_of
+from kafwire.consumer.share.held_batch import HeldBatch, kind_of
 from kafwire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ class OpenBatches:
     """
 
     def __init__(self) -> None:
-        self._batches: dict[tuple[str | None, int | None], list[ShareBatch]] = {}
+        self._batches: dict[tuple[str | None, int | None], list[HeldBatch]] = {}
 
-    def add(self, batch: ShareBatch) -> None:
+    def add(self, batch: HeldBatch) -> None:
         """Add a batch of acquired records."""
         place = (batch.topic, batch.partition)
         open_ones = [each for each in self._batches.get(place, ()) if not each.is_acknowledged and each.lock_ms > 0]
@@ -28,11 +28,11 @@ class OpenBatches:
 
     def acknowledge(self, record: Record, kind: Any) -> None:
         """Acknowledge a record in its newest batch, as it may have been delivered again."""
-        self._batch_of(record)._say(record, kind_of(kind))
+        self._batch_of(record).say(record, kind_of(kind))
 
-    def _batch_of(self, record: Record) -> ShareBatch:
+    def _batch_of(self, record: Record) -> HeldBatch:
         for batch in reversed(self._batches.get((record.topic, record.partition), ())):
-            if batch.base_offset <= record.offset < batch.next_offset:
+            if batch.holds(record.offset):
                 return batch
         raise KafkaError(
             f"{record.topic}-{record.partition}, offset {record.offset}: this consumer does not hold the record: it is "

@@ -13,20 +13,18 @@ from kafwire.config import ShareConsumerConfig
 from kafwire.consumer.delivery.silence import Silence
 from kafwire.consumer.group.member import Partition, new_member_id
 from kafwire.consumer.group.membership import MemberOptions
-from kafwire.consumer.group.membership_driver import MembershipDriver
+from kafwire.consumer.group.membership_driver import LEAVE_MS, MembershipDriver
 from kafwire.consumer.group.membership_metrics import MembershipMetrics
 from kafwire.consumer.group.share_membership import ShareMembership
 from kafwire.consumer.share.acquired import ACCEPT, REJECT, AcquiredRange, Place
 from kafwire.consumer.share.acquired_decoder import AcquiredDecoder
+from kafwire.consumer.share.held_batch import HeldBatch
 from kafwire.consumer.share.open_batches import OpenBatches
-from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_fetcher import FetchedRange, ShareFetcher
 from kafwire.errors import CorruptBatchError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
 from kafwire.runtime.log import log
 from kafwire.serializer_calls import Deserializers
-
-LEAVE_MS = 5_000
 
 
 class ShareCore:
@@ -116,12 +114,12 @@ class ShareCore:
         self.fetcher.fail(error)
 
     def _assign(self) -> None:
-        places: dict[Place, Partition] = {}
+        topics: dict[Place, str] = {}
         for topic, number in self._owned:
             info = self.cluster.metadata.topics.get(topic)
             if info is not None:
-                places[info.topic_id, number] = (topic, number)
-        self.fetcher.assign(places)
+                topics[info.topic_id, number] = topic
+        self.fetcher.assign(topics)
 
     @property
     def partitions(self) -> set[Partition]:
@@ -146,7 +144,7 @@ class ShareCore:
             return None
         return Silence(self.cluster.engine.now_ms(), timeout_ms, self.config.default_api_timeout_ms)
 
-    def batch_of(self, fetched: FetchedRange) -> ShareBatch | None:
+    def batch_of(self, fetched: FetchedRange) -> HeldBatch | None:
         """Decode a range in the calling thread; return None if it has no records to deliver.
 
         Records that cannot be decoded are rejected, and raise `CorruptBatchError`. Records that were delivered more
@@ -176,24 +174,24 @@ class ShareCore:
         if batch is None:  # offsets without records
             self._say_unseen(acquired, ACCEPT)
             return None
-        share_batch = ShareBatch(self, batch, fetched)
-        self.open_batches.add(share_batch)
-        return share_batch
+        held = HeldBatch(self, batch, fetched)
+        self.open_batches.add(held)
+        return held
 
     def _say_unseen(self, acquired: AcquiredRange, kind: int) -> None:
         acquired.see_all()
         acquired.say_rest(kind)
         self.said(acquired)
 
-    def drop_expired(self, waiting: deque[ShareBatch]) -> None:
+    def drop_expired(self, waiting: deque[HeldBatch]) -> None:
         """Drop batches whose locks expired before they were delivered. In the thread that reads."""
-        over = [batch._acquired for batch in waiting if self.is_over(batch._acquired)]
+        over = [batch.acquired for batch in waiting if self.is_over(batch.acquired)]
         if over:
-            live = [batch for batch in waiting if batch._acquired not in over]
+            live = [batch for batch in waiting if batch.acquired not in over]
             waiting.clear()
             waiting.extend(live)
             self._expired(over)
-        if any(2 * batch.lock_ms < batch._acquired.lock_ms for batch in waiting):
+        if any(2 * batch.lock_ms < batch.acquired.lock_ms for batch in waiting):
             self.cluster.engine.start(self.fetcher.narrow)
 
     def is_over(self, acquired: AcquiredRange) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,9 @@ from kafwire.cluster.broker_connection import FrameTooLargeError
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.config import ShareConsumerConfig
+from kafwire.consumer.fetch.error_log import FetchErrorLog
+from kafwire.consumer.fetch.errors import SessionBackoff, is_session_error, may_pass
+from kafwire.consumer.fetch.leader_search import LeaderSearch
 from kafwire.consumer.fetch.tasks import FetchTasks
 from kafwire.consumer.share.acquired import RENEW, AckBatch, AcquiredRange, Outgoing, Place, count_final
 from kafwire.consumer.share.fetch_turns import TURN_MS, FetchTurns
@@ -28,7 +31,6 @@ from kafwire.consumer.share.share_messages import acknowledge_request, codes_of,
 from kafwire.consumer.share.share_session import ShareSession
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
-    ERROR_CODES,
     BrokerError,
     KafkaConnectionError,
     KafkaError,
@@ -39,7 +41,6 @@ from kafwire.errors import (
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime.log import log
 
-_SESSION_ERRORS = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 _ROLE = "share"
 SAID_LINGER_MS = 10.0
 
@@ -56,20 +57,27 @@ class FetchedRange:
     acquired: AcquiredRange
 
 
+@dataclass(slots=True, eq=False)
+class AssignedPartition:
+    """A partition that the member reads. `failures`: see `LeaderSearch`."""
+
+    topic: str
+    failures: int = 0
+
+
 class ShareNode:
     """The state of a share consumer's requests to one broker."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, config: ShareConsumerConfig) -> None:
         self.number = number
         self.session = ShareSession()
+        self.backoff = SessionBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self.outgoing = Outgoing()
         self.to_renew: list[AcquiredRange] = []
         self.is_busy = False
         self.is_telling = False  # the request in flight has acknowledgements
-        self.not_before_ms = 0.0
         self.is_due = False  # acknowledgements must be sent even without a fetch
         self.linger: asyncio.TimerHandle | None = None  # sets `is_due`
-        self.failures = 0
         self.suspects: dict[Place, None] = {}  # to be requested alone: one of them made an oversized response
 
     def take_said(self) -> Said:
@@ -90,13 +98,15 @@ class ShareFetcher:
         self._engine = cluster.engine
         self._member_id = member_id
         self.tasks = FetchTasks(self.fail)
-        self.assigned: dict[Place, tuple[str, int]] = {}
+        self.assigned: dict[Place, AssignedPartition] = {}
         self.ready: deque[FetchedRange] = deque()
         self.error: BaseException | None = None
         self.expired = 0
         self.acquired = 0
         self.acknowledged = 0
         self._nodes: dict[int, ShareNode] = {}
+        self._errors = FetchErrorLog(cluster.engine)
+        self._search: LeaderSearch[AssignedPartition] = LeaderSearch(cluster, self.tasks, self._errors, self.pump)
         self._demand = 0
         self._waiting_calls = 0
         self.refused = Refusals()
@@ -188,14 +198,13 @@ class ShareFetcher:
         if self.error is not None:
             raise self.error
 
-    def assign(self, places: dict[Place, tuple[str, int]]) -> None:
+    def assign(self, topics: Mapping[Place, str]) -> None:
         """Fetch these partitions from now on."""
-        self.assigned = places
+        for place in self.assigned.keys() - topics.keys():
+            self._search.forget(self.assigned.pop(place))
+        for place, topic in topics.items():
+            self.assigned.setdefault(place, AssignedPartition(topic))
         self.pump()
-
-    def look(self) -> None:
-        """Wake the waiting calls."""
-        self._news.set()
 
     def fail(self, error: BaseException) -> None:
         """End the reads: they raise `error`."""
@@ -216,6 +225,7 @@ class ShareFetcher:
         self._log_refusals()
 
     async def _end(self, node: ShareNode) -> None:
+        node.outgoing.drop_renewals()
         await self._acknowledge(node, node.take_said(), closes=True)
 
     # --- requests
@@ -223,21 +233,20 @@ class ShareFetcher:
     def _node(self, number: int) -> ShareNode:
         node = self._nodes.get(number)
         if node is None:
-            node = self._nodes[number] = ShareNode(number)
+            node = self._nodes[number] = ShareNode(number, self._config)
         return node
 
     def pump(self) -> None:
         """Send a request to each broker that has acknowledgements, renewals, or a fetch to get."""
         led: dict[int, list[Place]] = {}
-        leaderless = []
-        for place, (topic, number) in self.assigned.items():
-            leader = self._cluster.metadata.leader(topic, number)
-            if leader in self._cluster.metadata.brokers:
+        for place, partition in self.assigned.items():
+            if partition in self._search:
+                continue
+            leader = self._cluster.metadata.leader(partition.topic, place[1])
+            if leader >= 0:
                 led.setdefault(leader, []).append(place)
-            else:
-                leaderless.append(topic)
-        if leaderless and self._demand:
-            self.tasks.begin(self._refresh(leaderless))
+            elif self._demand:
+                self._lose(partition)
         wanted = self._to_fetch_from(led)
         for number in {*led, *self._nodes}:
             node = self._node(number)
@@ -255,19 +264,16 @@ class ShareFetcher:
         now = self._engine.now_ms()
         nodes = [self._node(number) for number in leaders]
         idle = [node.number for node in nodes if not node.is_busy and not node.to_renew]
-        calm = [number for number in idle if self._nodes[number].not_before_ms <= now]
+        calm = [number for number in idle if self._nodes[number].backoff.not_before_ms <= now]
         return self._turns.choose(leaders, calm or idle, now)
 
-    async def _refresh(self, topics: Iterable[str]) -> None:
-        try:
-            await self._cluster.refresh(topics)
-        except KafkaError as error:
-            log.debug("kafwire: metadata could not be refreshed: %s", error)
-        self.look()
+    def _lose(self, partition: AssignedPartition) -> None:
+        self._search.lose(partition)
+        self.tasks.soon(self._search.begin)
 
-    async def _step(self, node: ShareNode, wanted: Iterable[Place], wait_ms: int | None) -> None:
+    async def _step(self, node: ShareNode, led: Collection[Place], wait_ms: int | None) -> None:
         """Send one request to a broker, and process its response. `wait_ms`: the wait of a fetch; None: no fetch."""
-        fetches, pause_ms = wait_ms is not None, node.not_before_ms - self._engine.now_ms()
+        fetches, pause_ms = wait_ms is not None, node.backoff.not_before_ms - self._engine.now_ms()
         passing = asyncio.get_running_loop().call_later(TURN_MS / 1000, self.pump) if fetches else None
         found: int | None = None
         said: Said = {}
@@ -285,14 +291,11 @@ class ShareFetcher:
                 if said and (renews or wait_ms is None):
                     await self._acknowledge(node, said, renews=renews)
                 elif wait_ms is not None:
-                    found = await self._fetch(node, wanted, said, wait_ms)
-            node.failures = 0
-        except (KafkaConnectionError, KafkaTimeoutError) as error:
-            self._lost(node, error, said)
-        except BrokerError as error:
-            if not error.retriable and error.code not in _SESSION_ERRORS:
+                    found = await self._fetch(node, led, said, wait_ms)
+        except (KafkaConnectionError, KafkaTimeoutError, BrokerError) as error:
+            if isinstance(error, BrokerError) and not may_pass(error.code):
                 raise
-            self._lost(node, error, said)
+            self._lost(node, error, said, led)
         finally:
             node.is_busy = node.is_telling = False
             if passing is not None:
@@ -309,28 +312,28 @@ class ShareFetcher:
         node.outgoing.forget()
         node.to_renew.clear()
 
-    def _lost(self, node: ShareNode, error: KafkaError, said: Said) -> None:
-        """Handle the loss of a session, whose acquired records are released."""
+    def _lost(self, node: ShareNode, error: KafkaError, said: Said, led: Iterable[Place]) -> None:
+        """Handle the loss of a session, whose acquired records are released; the broker may lead nothing any more."""
         log.debug("kafwire: share session with broker %d is lost: %s", node.number, error)
         node.session.reset()
         self.renewal.forget(node.number)
         self._drop_said(node, said)
-        node.failures += 1
-        base, limit = self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
-        node.not_before_ms = self._engine.now_ms() + min(base * 2.0 ** min(node.failures - 1, 20), limit)
-        if isinstance(error, KafkaConnectionError | KafkaTimeoutError):
-            self.tasks.begin(self._refresh({topic for topic, _ in self.assigned.values()}))
+        now_ms, randomness = self._engine.now_ms(), self._engine.random.random()
+        if isinstance(error, BrokerError) and node.backoff.failed(error, now_ms, randomness):
+            self._errors.warn_once(f"broker {node.number}", error)
+        if not is_session_error(error):
+            for partition in [self.assigned[place] for place in led if place in self.assigned]:
+                self._lose(partition)
 
-    async def _fetch(self, node: ShareNode, wanted: Iterable[Place], said: Said, wait_ms: int) -> int:
+    async def _fetch(self, node: ShareNode, led: Collection[Place], said: Said, wait_ms: int) -> int:
         """Acquire records; return their number.
 
         A response above `max_frame_bytes` does not name the partition of the large batch, so each requested partition
         is then requested alone. A second such response names the partition; the first one may have been damaged.
         """
         before = self.acquired
-        asked = list(wanted)
-        alone = next((place for place in asked if place in node.suspects), None)
-        topics = node.session.fetch(asked if alone is None else [alone], said)
+        alone = next((place for place in led if place in node.suspects), None)
+        topics = node.session.fetch(led if alone is None else [alone], said)
         records = self._turns.records
         message = fetch_request(self._config, self._member_id(), topics, wait_ms=wait_ms, records=records)
         connection = self._cluster.connection(node.number, _ROLE)
@@ -339,29 +342,39 @@ class ShareFetcher:
         except FrameTooLargeError as error:
             if alone is not None:
                 raise self._too_large(alone, error) from None
-            node.suspects = dict.fromkeys(asked)
+            node.suspects = dict.fromkeys(led)
             raise
         if alone is not None:
             del node.suspects[alone]
         self._check(response, node)
         self._lock_ms = response.acquisition_lock_timeout_ms
+        problem: BrokerError | None = None
         for topic in response.responses:
             for part in topic.partitions:
                 place = (topic.topic_id, part.partition_index)
                 self._note_acknowledged(place, said.get(place, ()), part.acknowledge_error_code)
                 if part.error_code:
-                    self._part_failed(place, part.error_code)
-                elif part.acquired_records:
+                    problem = self._part_failed(place, part, response.node_endpoints) or problem
+                    continue
+                if place in self.assigned:
+                    self.assigned[place].failures = 0
+                if part.acquired_records:
                     self._queue(node, place, part)
+        if problem is not None:
+            raise problem
         return self.acquired - before
 
     def _too_large(self, place: Place, error: FrameTooLargeError) -> RecordTooLargeError:
-        topic, number = self.assigned.get(place, (self._cluster.metadata.names.get(place[0], "?"), place[1]))
+        where, limit = f"{self._topic_of(place)}-{place[1]}", self._config.max_frame_bytes
         return RecordTooLargeError(
-            f"the next batch of {topic}-{number} for share group {self._config.group_id!r} makes a response that is "
-            f"longer than max_frame_bytes ({self._config.max_frame_bytes}): raise max_frame_bytes. Each attempt counts "
-            f"as a delivery: the group gives up a record that was delivered too often ({error})"
+            f"the next batch of {where} for share group {self._config.group_id!r} makes a response that is longer than "
+            f"max_frame_bytes ({limit}): raise max_frame_bytes. Each attempt counts as a delivery: the group gives up "
+            f"a record that was delivered too often ({error})"
         )
+
+    def _topic_of(self, place: Place) -> str:
+        partition = self.assigned.get(place)
+        return self._cluster.metadata.names.get(place[0], "?") if partition is None else partition.topic
 
     def _queue(self, node: ShareNode, place: Place, part: Any) -> None:
         name = self._cluster.metadata.names.get(place[0])
@@ -432,6 +445,7 @@ class ShareFetcher:
         code = response.error_code
         if not code:
             node.session.on_response()
+            node.backoff.succeeded()
             return
         group = self._config.group_id
         raise broker_error(code, f"reading in share group {group!r}", api="ShareFetch", group=group)
@@ -443,12 +457,12 @@ class ShareFetcher:
         if not code:
             self.acknowledged += sum(map(count_final, batches))
             return
-        topic, number = self.assigned.get(place, (self._cluster.metadata.names.get(place[0], "?"), place[1]))
+        topic = self._topic_of(place)
         spans = ", ".join(f"{first} to {last}" for first, last, _ in batches)
         advice = ""
         if code == ErrorCode.INVALID_RECORD_STATE:
             advice = ": their locks expired, or the session with the broker was lost; other members get them"
-        doing = f"acknowledging {topic}-{number}, offsets {spans}{advice}"
+        doing = f"acknowledging {topic}-{place[1]}, offsets {spans}{advice}"
         self.refused.add(code, doing, topic)
 
     def _log_refusals(self) -> None:
@@ -457,10 +471,18 @@ class ShareFetcher:
         if refused is not None:
             log.warning("%s", refused)
 
-    def _part_failed(self, place: Place, code: int) -> None:
-        topic, _ = self.assigned.get(place, ("", 0))
-        if code in LEADER_ERRORS or (code in ERROR_CODES and ERROR_CODES[code].retriable):
-            if topic:
-                self.tasks.begin(self._refresh([topic]))
-        elif topic:
-            raise broker_error(code, f"reading {topic}-{place[1]}", api="ShareFetch", topic=topic)
+    def _part_failed(self, place: Place, part: Any, endpoints: Iterable[Any]) -> BrokerError | None:
+        """Follow the response's hint of the new leader (KIP-951), or look it up; return an error that may not pass."""
+        partition = self.assigned.get(place)
+        if partition is None:
+            return None
+        where = f"{partition.topic}-{place[1]}"
+        error = broker_error(part.error_code, f"reading {where}", api="ShareFetch", topic=partition.topic)
+        if not may_pass(error.code):
+            return error
+        if error.code not in LEADER_ERRORS:
+            self._errors.warn_once(where, error)
+        leader, named = part.current_leader, [(each.node_id, each.host, each.port, each.rack) for each in endpoints]
+        if not self._cluster.metadata.update_leader(*place, leader.leader_id, leader.leader_epoch, named):
+            self._lose(partition)
+        return None

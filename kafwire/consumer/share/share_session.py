@@ -10,10 +10,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kafwire.consumer.fetch.session import CLOSE, OPEN, next_epoch
 from kafwire.consumer.share.acquired import AckBatch, Place
-
-OPENS, CLOSES = 0, -1
-LAST_EPOCH = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +27,14 @@ class ShareSession:
     """The session with one broker."""
 
     def __init__(self) -> None:
-        self.epoch = OPENS
+        self.epoch = OPEN
         self._known: set[Place] = set()
         self._asked: set[Place] = set()
 
     @property
     def is_open(self) -> bool:
         """True if the broker has a session of this member, as far as the member knows."""
-        return self.epoch != OPENS
+        return self.epoch != OPEN
 
     def fetch(self, wanted: Iterable[Place], acknowledged: Mapping[Place, list[AckBatch]]) -> ShareTopics:
         """Return the partitions of the next ShareFetch. The first one of a session has no acknowledgements."""
@@ -49,16 +47,16 @@ class ShareSession:
     def acknowledge(self, acknowledged: Mapping[Place, list[AckBatch]], *, closes: bool = False) -> ShareTopics:
         """Return the partitions of the next ShareAcknowledge; with `closes` it is the last one of the session."""
         self._asked = set(self._known)
-        return ShareTopics(CLOSES if closes else self.epoch, _by_topic(acknowledged))
+        return ShareTopics(CLOSE if closes else self.epoch, _by_topic(acknowledged))
 
     def on_response(self) -> None:
         """Note that the broker has executed the request."""
         self._known = self._asked
-        self.epoch = 1 if self.epoch in (OPENS, LAST_EPOCH) else self.epoch + 1
+        self.epoch = next_epoch(self.epoch)
 
     def reset(self) -> None:
         """Forget the session, which may be lost: the next request opens another. Its acquired records are released."""
-        self.epoch = OPENS
+        self.epoch = OPEN
         self._known = set()
 
 

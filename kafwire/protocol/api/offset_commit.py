@@ -48,5 +48,6 @@ class OffsetCommitRequest(Request[OffsetCommitResponse], key=8, versions="2-10",
     retention_time_ms: int64 = field("2-4", default=-1, ignorable=True)
     topics: list[OffsetCommitRequestTopic] = field("0+")
 
-    MEMBER_EPOCHS = 9  # for members of the consumer protocol; a missing group has GROUP_ID_NOT_FOUND (KIP-848)
+    MEMBER_EPOCHS = 9  # the generation may be a member epoch of the consumer protocol (KIP-848)
+    MISSING_GROUP = 9  # a missing group has GROUP_ID_NOT_FOUND, not ILLEGAL_GENERATION (KIP-848)
     BY_TOPIC_ID = since(OffsetCommitRequestTopic.topic_id)  # KIP-848

@@ -184,7 +184,7 @@ class GroupApi(Topics):
             if refusal == ErrorCode.ILLEGAL_GENERATION and message.group_id not in self.groups:
                 refusal = (
                     ErrorCode.GROUP_ID_NOT_FOUND
-                    if call.version >= OffsetCommitRequest.MEMBER_EPOCHS and not self.before_4
+                    if call.version >= OffsetCommitRequest.MISSING_GROUP and not self.before_4
                     else refusal
                 )
         topics = []

@@ -86,7 +86,7 @@ class Sharer:
 
     def _say(self, batch: kafwire.ShareBatch) -> None:
         for record in batch:
-            if batch._acquired.said[record.offset - batch._acquired.first] == 0xFF:
+            if batch._held.acquired.said[record.offset - batch._held.acquired.first] == 0xFF:
                 word = self.schedule.word(batch.partition, record.offset, batch.delivery_count)
                 if word != "accept" or self.options["share_acknowledgement_mode"] == "explicit":
                     getattr(batch, word)(record)

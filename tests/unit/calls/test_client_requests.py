@@ -85,6 +85,27 @@ def test_a_controller_that_moved_is_found_again() -> None:
         assert controlled.sent == [1, 1, 3]
 
 
+def test_a_controller_that_moved_is_found_after_damaged_metadata() -> None:
+    """The damage of a moment ends no call that is retried."""
+    with World(brokers=3) as world:
+        controlled = Controlled(world, 1)
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        world.run(requests.create_topic("t", 1, 1, None)())
+        controlled.controller = 3
+        damaged = [1, 2, 3]
+
+        def metadata(call: Call) -> Any:
+            answer = controlled._metadata(call)
+            if call.node in damaged and answer.topics:
+                damaged.remove(call.node)
+                answer.topics[0].partitions[0].partition_index = -5
+            return answer
+
+        world.on("Metadata", metadata)
+        world.run(requests.create_topic("u", 1, 1, None)())
+        assert (controlled.sent, damaged) == ([1, 1, 1, 3], [])
+
+
 def test_a_controller_that_is_gone_is_found_again() -> None:
     with World(brokers=3) as world:
         controlled = Controlled(world, 1)
@@ -148,3 +169,19 @@ def test_added_partitions_wrong_arguments(arguments: tuple[Any, Any], message: s
         requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
         with pytest.raises(ConfigError, match=message):
             requests.create_partitions(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        ("delete_topic", r"delete_topic\(topic\)"),
+        ("topic_config", r"topic_config\(topic\)"),
+        ("create_topic", r"create_topic\(topic\)"),
+    ],
+)
+def test_a_list_of_topics_is_refused_where_one_is_needed(call: str, line: str) -> None:
+    with World() as world:
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        rest = (1, 1, None) if call == "create_topic" else ()
+        with pytest.raises(ConfigError, match=rf"\['t', 'u'\] is not a topic: write {line} for each topic"):
+            getattr(requests, call)(["t", "u"], *rest)

@@ -150,6 +150,17 @@ def test_the_last_acknowledgement_is_sent_on_close_and_nothing_after(world: Shar
     assert world.reported("ShareAcknowledge") == [(0, 0, [ACCEPT])]
 
 
+def test_the_last_request_renews_no_lock(world: ShareWorld) -> None:
+    """A broker refuses renewals in a request that is not marked, and all acknowledgements of the partition with it."""
+    consumer = world.consumer(**EXPLICIT)
+    (batch,) = consumer.poll(PATIENCE_S)
+    batch.accept(batch[0])
+    batch.renew(batch[1])
+    consumer.close()
+    assert world.reported("ShareAcknowledge") == [(0, 0, [ACCEPT])]
+    assert consumer._core.fetcher.acknowledged == 1
+
+
 def test_records_of_a_loop_are_acknowledged_one_by_one(world: ShareWorld) -> None:
     with world.consumer(**EXPLICIT) as consumer:
         for record in consumer:

@@ -209,6 +209,17 @@ def test_a_consumer_without_partitions_reads_nothing(flavour: Flavour) -> None:
     assert consumer.assignment == {T0}
 
 
+def test_an_assignment_to_offsets_is_refused_with_the_lines_to_write(flavour: Flavour) -> None:
+    fill(flavour.world, "t")
+    consumer = flavour.consumer(assign=[T0])
+    offsets: Any = {T0: 5}
+    with pytest.raises(ConfigError, match=r"the mapping .* write assign\(list\(offsets\)\), then seek for each"):
+        flavour.get(consumer.assign(offsets))
+    assert consumer.assignment == {T0}
+    with pytest.raises(ConfigError, match=r"write assign=list\(offsets\), start=offsets"):
+        flavour.consumer(assign=offsets)
+
+
 def test_a_record_counts_as_processed_when_the_next_is_asked_for(flavour: Flavour) -> None:
     fill(flavour.world, "t", batches=2, records=3)
     consumer = flavour.consumer(assign=[T0], group_id="g", start="earliest", enable_auto_commit=False)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kafwire.cluster.leader_errors import LEADER_ERRORS
-from kafwire.consumer.fetch.errors import CAUSES, GONE_MS, FetchErrors, may_pass
-from kafwire.errors import ERROR_CODES, ErrorCode
+from kafwire.consumer.fetch.errors import CAUSES, GONE_MS, SESSION_ERRORS, FetchErrors, SessionBackoff, may_pass
+from kafwire.errors import ERROR_CODES, ErrorCode, KafkaConnectionError, KafkaError, broker_error
+
+MIDDLE = 0.5  # no jitter
 
 
 @pytest.mark.parametrize("code", [*sorted(LEADER_ERRORS), ErrorCode.UNKNOWN_SERVER_ERROR, 30_000])
@@ -22,6 +24,30 @@ def test_permanent_errors(code: int) -> None:
 def test_whatever_kafka_calls_retriable_may_pass_but_for_damage() -> None:
     retriable = {code for code, known in ERROR_CODES.items() if known.retriable}
     assert {code for code in retriable if not may_pass(code)} == {ErrorCode.CORRUPT_MESSAGE}
+
+
+@pytest.mark.parametrize("code", sorted(SESSION_ERRORS))
+def test_the_first_session_error_is_retried_at_once(code: int) -> None:
+    backoff = SessionBackoff(100, 1_000)
+    error = broker_error(code, "fetching")
+    assert not backoff.failed(error, 5_000, MIDDLE)
+    assert backoff.not_before_ms <= 5_000
+    assert backoff.failed(error, 5_000, MIDDLE)
+    assert backoff.not_before_ms == 5_200
+    backoff.succeeded()
+    assert not backoff.failed(error, 6_000, MIDDLE)
+
+
+@pytest.mark.parametrize("error", [KafkaConnectionError("lost"), broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, "x")])
+def test_other_errors_wait_for_the_backoff(error: KafkaError) -> None:
+    backoff = SessionBackoff(100, 1_000)
+    assert [backoff.failed(error, 0, MIDDLE) and backoff.not_before_ms for _ in range(5)] == [
+        *(100, 200, 400),
+        *(800, 1_000),
+    ]
+    backoff.succeeded()
+    assert backoff.failed(error, 0, MIDDLE)
+    assert backoff.not_before_ms == 100
 
 
 def test_an_error_is_reported_once_until_it_was_gone_for_long() -> None:

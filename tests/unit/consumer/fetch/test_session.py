@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire.consumer.fetch.session import LAST_EPOCH, Asked, FetchSession, Plan
+from kafwire.consumer.fetch.session import LAST_EPOCH, OPEN, Asked, FetchSession, Plan, next_epoch
 
 FIRST = Asked(0, 1 << 20)
 LATER = Asked(10, 1 << 20)
@@ -267,6 +267,7 @@ def test_session_that_the_broker_ended_because_it_was_empty() -> None:
 
 def test_epoch_wraps_to_one() -> None:
     assert LAST_EPOCH == 2**31 - 1
+    assert [next_epoch(epoch) for epoch in (OPEN, 1, LAST_EPOCH - 1, LAST_EPOCH)] == [1, 2, LAST_EPOCH, 1]
     session = session_with("a", last_epoch=3)
     assert [next_plan(session).epoch for _ in range(5)] == [1, 2, 3, 1, 2]
 
