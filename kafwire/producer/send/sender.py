@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,22 +19,15 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
 from kafwire.errors import FORKED, KafkaError, KafkaTimeoutError, UnknownPartition
-from kafwire.memory._buffer import Buffer
-from kafwire.producer.buffer._accumulator import Accumulator
 from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer._queues import PartitionQueue
+from kafwire.producer.buffer.backlog import Backlog
 from kafwire.producer.buffer.deferred_records import DeferredRecords
-from kafwire.producer.buffer.partition_weights import adapt_weights
-from kafwire.producer.buffer.partitioner import Balance, rule_of
 from kafwire.producer.metrics import ProduceCounters
-from kafwire.producer.outcome.errors import doubtful
-from kafwire.producer.outcome.in_doubt import Doubts
-from kafwire.producer.outcome.incomplete_batches import IncompleteBatches
-from kafwire.producer.outcome.response import Responses
-from kafwire.producer.outcome.retries import Retries
+from kafwire.producer.outcome.outcomes import Outcomes, doubtful
 from kafwire.producer.outcome.sequencer import Identity, Sequencer
 from kafwire.producer.send.direct_send import DirectSends
-from kafwire.producer.send.dispatcher import Dispatcher, Group
+from kafwire.producer.send.dispatcher import Dispatcher
 from kafwire.producer.send.expiry import Expiry
 from kafwire.producer.send.flush import count_records, resolve, undelivered, wait_for
 from kafwire.producer.send.leaders import Leaders
@@ -65,94 +59,35 @@ class Sender:
         self._is_shared = is_shared  # other producers use the connections after this one
         self.config = config
         self.notifier = cluster.engine.transport.listen(self.on_wake)
-        rule = rule_of(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
-        self.accumulator = Accumulator(
-            self.notifier,
-            clock=cluster.engine.clock,
-            waiter=cluster.engine.waiter,
-            batch_size=config.batch_size,
-            max_request_size=config.max_request_size,
-            linger_ms=config.linger_ms,
-            buffer_memory=config.buffer_memory,
-            compression=config.compression_type,
-            level=config.compression_level,
-            rule=rule,
-            rng_state=cluster.engine.random.getrandbits(64),
-            transactional=config.transactional_id is not None,
-        )
-        self.accumulator.budget.callbacks = cluster.engine.callbacks
-        self.accumulator.budget.reports_overlooked = config.transactional_id is None  # a commit raises their errors
+        self.counters = ProduceCounters()
+        self._backlog = Backlog(cluster.engine, config, self.notifier)
+        self.accumulator = self._backlog.accumulator
         self.deferred = DeferredRecords(
             cluster.engine, self.accumulator, self._learn, self._learn_partition, self._on_deferred
         )
         self._flushes = 0  # running flushes: records that callbacks send to new topics meanwhile do not linger
-        self._balance = Balance(timeout_ms=config.partitioner_availability_timeout_ms)
-        self._is_adaptive = config.partitioner_adaptive_partitioning_enable and rule.spread == "sticky"
         self._retiring: asyncio.Task[None] | None = None
-        self.counters = ProduceCounters()
-        self._direct_send: DirectSends | None = None
-        if config.linger_ms == 0 and config.acks != 0 and config.transactional_id is None:
-            self._direct_send = DirectSends(self)
-        self._producer_id = ProducerId(cluster, config, self._direct_send)
+        self._turns = Turns(cluster.engine, config, self.on_wake)
         self.transactions: Transactions | None = None
         if config.transactional_id is not None:
             from kafwire.producer.transactions.manager import Transactions  # only transactional producers load it
 
             self.transactions = Transactions(self, config.transactional_id)
-        if self.transactions is not None:  # a commit waits for callbacks
-            self.accumulator.budget.when_called = self.notifier.notify
-        self._turns = Turns(cluster.engine, config, self.on_wake)
-        self._batches = IncompleteBatches(self.counters, self.transactions)
-        self._expiry = Expiry(cluster, config, self._batches, self._turns)
-        self._recreated = RecreatedTopics(self.accumulator, self._batches, self._direct_send)
-        self._topics = Topics(
-            cluster,
-            config,
-            self.accumulator,
-            balance=self._balance,
-            batches=self._batches,
-            recreated=self._recreated,
-            turns=self._turns,
+            self.accumulator.budget.when_called = self.notifier.notify  # a commit waits for callbacks
+        self._outcomes = Outcomes(
+            cluster, config, self._backlog, counters=self.counters, sends=self, transactions=self.transactions
         )
-        retries = Retries(
-            cluster,
-            config,
-            self.accumulator,
-            batches=self._batches,
-            counters=self.counters,
-            topics=self._topics,
-            turns=self._turns,
-        )
-        self._responses = Responses(
-            cluster.metadata,
-            batches=self._batches,
-            retries=retries,
-            topics=self._topics,
-            direct_send=self._direct_send,
-            transactional_id=config.transactional_id,
-        )
-        self._doubts = Doubts(cluster, config, self._turns.run, retries.on_fate)
-        self._leaders = Leaders(
-            cluster,
-            config,
-            balance=self._balance,
-            batches=self._batches,
-            topics=self._topics,
-            turns=self._turns,
-        )
+        self._direct_send: DirectSends | None = None
+        if config.linger_ms == 0 and config.acks != 0 and config.transactional_id is None:
+            self._direct_send = DirectSends(self, self._outcomes)
+        self._producer_id = ProducerId(cluster, config, self._direct_send)
+        batches = self._backlog, self._outcomes  # waiting, and sent
+        self._recreated = RecreatedTopics(*batches, self._direct_send)
+        self._expiry = Expiry(cluster, config, *batches, self._turns)
+        self._topics = Topics(cluster, config, *batches, recreated=self._recreated, turns=self._turns)
+        self._leaders = Leaders(cluster, config, *batches, topics=self._topics, turns=self._turns)
         self._dispatcher = Dispatcher(
-            cluster,
-            config,
-            self.accumulator,
-            balance=self._balance,
-            batches=self._batches,
-            counters=self.counters,
-            doubts=self._doubts,
-            leaders=self._leaders,
-            recreated=self._recreated,
-            retries=retries,
-            transactions=self.transactions,
-            on_answer=self.on_answer,
+            cluster, config, *batches, counters=self.counters, leaders=self._leaders, transactions=self.transactions
         )
         self._reporter: Reporter | None = None
         if config.metrics_hook is not None:  # last: the engine may take a snapshot at once
@@ -252,12 +187,11 @@ class Sender:
                     self._enlist(queue)
                 if ready:
                     self._send_all()
-            if self._is_adaptive:
-                adapt_weights(self.accumulator, self._balance, self._batches, self.cluster.metadata)
+            self._backlog.adapt_weights(self.cluster.metadata)
             if wait_ms is not None:
                 self._turns.wake_in(wait_ms)
         finally:
-            if self._batches.waiting or self._recreated.names:
+            if self._backlog.waiting or self._backlog.deleted:
                 self._turns.wake_in(EXPIRY_CHECK_MS)
 
     def _enlist_all(self) -> None:
@@ -279,11 +213,11 @@ class Sender:
             )
         if self._direct_send is not None:
             self._direct_send.revoke(queue)
-        self._batches.waiting[where] = queue
+        self._backlog.waiting[where] = queue
 
     def _send_all(self) -> None:
         """Send requests until no queue has a batch that may be sent."""
-        waiting = self._batches.waiting
+        waiting = self._backlog.waiting
         if self.config.idempotent and self.identity is None:
             if waiting and self.transactions is None:
                 self._turns.run("identity", self._producer_id.get(), self._on_no_identity)
@@ -293,7 +227,7 @@ class Sender:
         self._expiry.expire()
         while self._dispatcher.send_some(now, self.identity):
             pass
-        self._doubts.settle(waiting.values())
+        self._outcomes.doubts.settle(waiting.values())
         wants_epoch = any(queue.sequencer.wants_epoch(self.identity) for queue in waiting.values())
         if wants_epoch and self.transactions is None:
             self._turns.run("identity", self._producer_id.move_on(waiting), self._on_no_identity)
@@ -303,39 +237,43 @@ class Sender:
         if not is_final(error):
             return
         self._enlist_all()
-        for where, queue in list(self._batches.waiting.items()):
+        for where, queue in list(self._backlog.waiting.items()):
             if self.identity is None or queue.sequencer.wants_epoch(self.identity):
-                self._batches.give_up_waiting(where, queue, error)
+                self._outcomes.give_up_waiting(where, queue, error)
 
-    # -- responses
+    # -- outcomes
 
-    def on_answer(
-        self,
-        connection: BrokerConnection,
-        version: int,
-        group: Group,
-        names: dict[bytes, str],
-        frame: Buffer | None,
-        error: KafkaError | None,
-    ) -> None:
-        """Handle the response (`frame`) or failure (`error`) of a request; neither: acks=0 has no response."""
-        if self._turns.is_stopped:  # all its batches have failed already
-            return
-        self._responses.on_answer(connection, version, group, names, frame, error)
-        self.on_outcomes()
-
-    def on_outcomes(self) -> None:
+    def on_outcomes(self, *, is_well: bool = False) -> None:
         """Continue after outcomes: send batches that waited for them."""
+        if is_well:
+            self._turns.all_is_well()
         # Threads that wait for these batches want the GIL now: no iteration without a reason.
-        is_wanted = (
-            self._batches.waiting or self._recreated.names or self._balance.uneven or self.accumulator.budget.waiting
-        )
+        backlog = self._backlog
+        is_wanted = backlog.waiting or backlog.deleted or backlog.balance.uneven or self.accumulator.budget.waiting
         if is_wanted or self.transactions is not None:
             self.on_wake()
 
-    def take_over(self, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection) -> None:
-        """Take over a batch in flight on `connection` that a direct send sent."""
-        self._batches.on_send(queue, batch, connection)
+    def run(self, name: Hashable, coroutine: Any) -> None:
+        """Run one coroutine per name at a time, and again after a failure."""
+        self._turns.run(name, coroutine)
+
+    def look_up(self, topic: str) -> None:
+        """Refresh metadata in the background: a partition's leader is unknown or outdated."""
+        self._topics.look_up(topic)
+
+    def take_in(self, topic: str) -> None:
+        """Use the changed metadata of a topic."""
+        self._topics.take_in(topic)
+
+    def on_throttle(self, connection: BrokerConnection) -> None:
+        """Send nothing directly on a connection that a broker mutes."""
+        if self._direct_send is not None:
+            self._direct_send.revoke_all(connection)
+
+    def on_lull(self, queue: PartitionQueue, connection: BrokerConnection, version: int, *, is_idle: bool) -> None:
+        """Note a batch delivered alone in its request: direct sends may pay for its partition."""
+        if self._direct_send is not None:
+            self._direct_send.look_at(queue, connection, version, is_idle=is_idle)
 
     # -- metrics
 
@@ -364,20 +302,17 @@ class Sender:
             return False
         deferred = self.deferred.batches  # before the pump: a record placed meanwhile is in its queue then
         self.pump(everything=True)
-        return not deferred and not self._sent_or_queued() and not self.accumulator.budget.callbacks_due
+        return not deferred and not self._outcomes.incomplete() and not self.accumulator.budget.callbacks_due
 
     def drop_unsent(self, error: KafkaError) -> bool:
         """Give up all batches except those in flight, which return first; True if none is left."""
         self._enlist_all()
         self.deferred.give_up(lambda _: error)
-        drop_unsent(self._batches, self._recreated, error)
+        drop_unsent(self._backlog, self._outcomes, self._recreated, error)
         return not self.accumulator.passes and not self._incomplete()
 
-    def _sent_or_queued(self) -> list[ProducerBatch]:
-        return self._batches.all(self._recreated.queues)
-
     def _incomplete(self) -> list[ProducerBatch]:
-        return [*self._sent_or_queued(), *self.deferred.batches]
+        return [*self._outcomes.incomplete(), *self.deferred.batches]
 
     async def purge(self, *, in_flight: bool) -> int:
         """Give up batches certainly not in the log; `in_flight`: also those that may be. Return how many records."""
@@ -385,7 +320,7 @@ class Sender:
             self._direct_send.revoke_all()
         self._enlist_all()
         given_up = self.deferred.give_up(purged_unsent)
-        given_up += purge(self._batches, self._recreated, in_flight=in_flight)
+        given_up += purge(self._backlog, self._outcomes, self._recreated, in_flight=in_flight)
         self.on_wake()
         return given_up
 
@@ -400,7 +335,7 @@ class Sender:
         try:
             deferred = self.deferred.batches  # before the pump, as in `drain`
             self.pump(everything=True)
-            await wait_for([*self._sent_or_queued(), *deferred], timeout_s)
+            await wait_for([*self._outcomes.incomplete(), *deferred], timeout_s)
         finally:
             self._flushes -= 1
         await self._callbacks_called(self.config.delivery_timeout_ms / 1000 if until is None else self._left_s(until))
@@ -456,11 +391,12 @@ class Sender:
         deferred = self.deferred.batches  # first, as in `drain`
         self._enlist_all()
         return any(
-            not batch.done for batch in [*self._sent_or_queued(), *deferred]
+            not batch.done for batch in [*self._outcomes.incomplete(), *deferred]
         )  # purged batches in flight are done
 
     def _shut(self, why: str, cause: BaseException | None = None) -> dict[str, int]:
         self._turns.stop()
+        self._outcomes.is_over = True
         if self._reporter is not None:
             self._reporter.stop()
         if self.transactions is not None:
@@ -472,7 +408,7 @@ class Sender:
         self._enlist_all()  # after `end`: no records are added any more
         lost = [batch for batch in self._incomplete() if not batch.done]
         counts = count_records(lost)
-        in_doubt = {b for b in lost if b in self._batches.sent and b.queue.sequencer.is_doubtful(b)}
+        in_doubt = {b for b in lost if b in self._outcomes.sent and b.queue.sequencer.is_doubtful(b)}
         for stop in self._unlisten:
             stop()
         if not self._is_shared:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafwire.cluster.broker_connection import BrokerConnection
-from kafwire.producer.outcome import response
+from kafwire.producer.outcome import outcomes
 from kafwire.producer.send import dispatcher
 from kafwire.protocol import ProduceRequest
 from kafwire.testing.simulation.kafka import NEVER, Call
@@ -138,12 +138,12 @@ def once(function: Callable[..., Any], turn: int) -> Callable[..., Any]:
 
 
 PLACES: dict[str, Callable[[Work], tuple[Any, str]]] = {
-    "taking": lambda work: (work.sender._balance, "note"),
+    "taking": lambda work: (work.sender._backlog.balance, "note"),
     "asking for a connection": lambda work: (work.cluster, "connection"),
     "encoding": lambda _: (dispatcher, "produce_request"),
     "sending": lambda _: (BrokerConnection, "send"),
     "counting what was sent": lambda work: (work.sender.counters, "sent"),
-    "reading a response": lambda _: (response, "error_of"),
+    "reading a response": lambda _: (outcomes, "read_response"),
     "settling": lambda work: (work.sender.counters, "refused"),
     "counting what was delivered": lambda work: (work.sender.counters, "delivered"),
 }

@@ -211,7 +211,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens(seed: int) -> 
             assert bad or len(stored) == len(records)
             assert not bad & set(stored)
         assert work.used == 0
-        assert not work.sender._batches.sent
+        assert not work.sender._outcomes.sent
         assert all(isinstance(d.exception(), (BrokerError, type(None))) for r in sent.values() for _, d in r)
 
 

@@ -237,8 +237,8 @@ class Schedule:
                 found = [value for value in log if value in set(expected)]
                 assert found == sorted(found), f"out of order of {source!r}: {found}"
         assert self.work.used == 0
-        assert not self.work.sender._batches.sent
-        assert not self.work.sender._recreated.names
+        assert not self.work.sender._outcomes.sent
+        assert not self.work.sender._backlog.deleted
 
 
 KINDS: dict[str, Callable[[int], Schedule]] = {

@@ -1,4 +1,4 @@
-"""`producer.buffer.partition_weights` and where records go: leaders that come and go, slow brokers, options."""
+"""`producer.buffer.backlog` and where records go: leaders that come and go, slow brokers, options."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_slow_broker_gets_less() -> None:
         places = work.send_for(2.0)
         assert places[2] < 0.1 * places.total()
         assert 0.35 < places[0] / places.total() < 0.65
-        assert list(work.sender._balance.uneven) == ["t"]
+        assert list(work.sender._backlog.balance.uneven) == ["t"]
         world.off("Produce")
         work.flush()
         world.pass_time(1)
@@ -216,7 +216,7 @@ def test_batches_that_wait_to_be_sent_again_count() -> None:
         work.take_only(1)
         work.send()
         world.pass_time(0.1)
-        assert work.sender._balance._uneven == {"t": ({1: 1}, frozenset())}
+        assert work.sender._backlog.balance._uneven == {"t": ({1: 1}, frozenset())}
         world.off("Produce")
         work.flush()
         world.pass_time(1)
@@ -234,7 +234,7 @@ def test_a_broker_that_dies_gets_less() -> None:
         while work.topic.sticky != 1:
             work.send()
         world.pass_time(0.1)
-        assert work.sender._balance.uneven
+        assert work.sender._backlog.balance.uneven
         world.nodes[2].down = False
         work.flush()
         world.pass_time(1)
@@ -267,7 +267,7 @@ def test_a_broker_that_is_behind_but_takes_something_stays_available() -> None:
         for _ in range(20):
             assert work.send_for(0.1).total()
             assert work.shared == [0, 1, 2]
-        assert work.sender._balance.uneven
+        assert work.sender._backlog.balance.uneven
         work.flush()
 
 
@@ -353,7 +353,7 @@ def test_topics_with_keys_alone_are_not_weighed() -> None:
             work.send(key=b"%d" % i)
         world.pass_time(0.1)
         assert any(len(queue.fresh) for queue in work.topic.queues)
-        assert not work.sender._balance.uneven
+        assert not work.sender._backlog.balance.uneven
         work.flush()
 
 
