@@ -141,7 +141,7 @@ def test_a_batch_that_is_too_large_goes_on_in_halves(compression: str, *, idempo
         assert sizes == ([20, 10, 5, 5, 10, 5, 5] if idempotent else [20, 10, 10, 5, 5, 5, 5])
         assert world.engine.now_ms() - started < 50, "nothing has to be waited for"
         assert work.used == 0
-        assert work.sender.identity == (Identity(1000, 0) if idempotent else None)
+        assert work.core.identity == (Identity(1000, 0) if idempotent else None)
 
 
 def test_batches_in_flight_behind_one_that_is_too_large_follow_its_halves() -> None:
@@ -155,7 +155,7 @@ def test_batches_in_flight_behind_one_that_is_too_large_follow_its_halves() -> N
         work.flush()
         assert log_of(world).values() == [b"first", *values(60, size=50)]
         assert [delivery.result().offset for delivery in deliveries] == list(range(1, 61))
-        assert work.sender.identity == Identity(1000, 0)
+        assert work.core.identity == Identity(1000, 0)
 
 
 def test_a_record_that_is_too_large_fails_by_its_name_and_its_neighbours_live() -> None:

@@ -138,14 +138,14 @@ def once(function: Callable[..., Any], turn: int) -> Callable[..., Any]:
 
 
 PLACES: dict[str, Callable[[Work], tuple[Any, str]]] = {
-    "taking": lambda work: (work.sender._backlog.balance, "note"),
+    "taking": lambda work: (work.core.sender._backlog.balance, "note"),
     "asking for a connection": lambda work: (work.cluster, "connection"),
     "encoding": lambda _: (dispatcher, "produce_request"),
     "sending": lambda _: (BrokerConnection, "send"),
-    "counting what was sent": lambda work: (work.sender.counters, "sent"),
+    "counting what was sent": lambda work: (work.core.sender.counters, "sent"),
     "reading a response": lambda _: (outcomes, "read_response"),
-    "settling": lambda work: (work.sender.counters, "refused"),
-    "counting what was delivered": lambda work: (work.sender.counters, "delivered"),
+    "settling": lambda work: (work.core.sender.counters, "refused"),
+    "counting what was delivered": lambda work: (work.core.sender.counters, "delivered"),
 }
 
 
