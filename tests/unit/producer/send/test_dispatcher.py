@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kafwire.cluster.broker_connection import BrokerConnection
+from kafwire.errors import KafkaConnectionError
 from kafwire.producer.outcome import outcomes
 from kafwire.producer.send import dispatcher
 from kafwire.protocol import ProduceRequest
@@ -135,6 +136,33 @@ def once(function: Callable[..., Any], turn: int) -> Callable[..., Any]:
         return function(*args, **options)
 
     return raising
+
+
+def test_a_defect_about_a_batch_that_was_not_sent_loses_no_other_of_its_request(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def closed(*_args: Any, **_options: Any) -> None:
+        raise KafkaConnectionError("closed meanwhile")
+
+    with World() as world:
+        world.create_topic("t", partitions=3)
+        work = Work(world, "t", linger_ms=5)
+        for partition in range(3):
+            work.send("t", b"first", partition=partition)
+        work.flush()
+        counters = work.core.sender.counters
+        with monkeypatch.context() as patch:
+            patch.setattr(counters, "refused", once(counters.refused, 0))
+            patch.setattr(BrokerConnection, "send", closed)
+            sent = [work.send("t", b"next", partition=partition) for partition in range(3)]
+            world.pass_time(0.02)
+        work.flush()
+        assert [record for record in caplog.records if record.exc_info and record.exc_info[0] is LookupError]
+        assert [delivery.exception(0) is None for delivery in sent].count(True) == 2
+        later = [work.send("t", b"later", partition=partition) for partition in range(3)]
+        work.flush()
+        assert [delivery.exception(0) for delivery in later] == [None] * 3
+        assert work.used == 0
 
 
 PLACES: dict[str, Callable[[Work], tuple[Any, str]]] = {
