@@ -1,4 +1,4 @@
-"""What waits in a producer's buffer, as the engine sees it: the queues with batches to send, and when they may be sent.
+"""The backlog of a producer, as the engine sees it: queues with batches to send, and when each batch may be sent.
 
 The weights of partitions follow from these batches: a partition with fewer gets more records (KIP-794).
 """

@@ -1,4 +1,4 @@
-"""What the response to a produce request says about each batch: the broker's code, as the errors of its deliveries.
+"""Reads the response to a produce request: the part of each batch, and its code as the error of the deliveries.
 
 `outcomes.py` decides what happens to the batch.
 """
