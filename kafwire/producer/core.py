@@ -20,7 +20,7 @@ from kafwire.producer.buffer.deferred_records import DeferredRecords
 from kafwire.producer.outcome.outcomes import doubtful
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.producer.send.flush import count_records, resolve, undelivered, wait_for
-from kafwire.producer.send.purge import purged_unsent
+from kafwire.producer.send.purge import purged
 from kafwire.producer.send.sender import Sender
 from kafwire.runtime.log import log
 from kafwire.runtime.metrics_reporter import Reporter
@@ -153,7 +153,7 @@ class ProducerCore:
 
     async def purge(self, *, in_flight: bool) -> int:
         """Give up batches certainly not in the log; `in_flight`: also those that may be. Return how many records."""
-        given_up = self.deferred.give_up(purged_unsent) + self.sender.purge(in_flight=in_flight)
+        given_up = self.deferred.give_up(purged) + self.sender.purge(in_flight=in_flight)
         self.sender.on_wake()
         return given_up
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaTimeoutError, broker_error
-from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer.backlog import Backlog, Where
 from kafwire.producer.outcome.outcomes import Outcomes
 from kafwire.producer.outcome.sequencer import BatchOutcome
@@ -43,7 +42,12 @@ class Expiry:
                 )
             fresh = queue.advance()
             while fresh and fresh[0].created_ms < oldest:
-                self._drop(fresh.popleft(), self._problem(where))
+                batch = fresh.popleft()
+                error = KafkaTimeoutError(
+                    f"{batch.count} record(s) to {queue.name} could not be sent within delivery_timeout_ms "
+                    f"({self._config.delivery_timeout_ms}): {self._problem(where)}"
+                )
+                self._outcomes.give_up(batch, error, numbered=False)
 
     def _refuse_topics(self) -> None:
         """Fail the batches of topics without a leader for which metadata report a permanent error."""
@@ -61,13 +65,3 @@ class Expiry:
         if self._cluster.metadata.leader(topic, partition) < 0:
             return "the partition has no leader"
         return self._turns.last_problem or "earlier batches of the partition were not acknowledged"
-
-    def _drop(self, batch: ProducerBatch, why: str) -> None:
-        self._outcomes.give_up(
-            batch,
-            KafkaTimeoutError(
-                f"{batch.count} record(s) to {batch.queue.name} could not be sent within delivery_timeout_ms "
-                f"({self._config.delivery_timeout_ms}): {why}"
-            ),
-            numbered=False,
-        )

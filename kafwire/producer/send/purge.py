@@ -22,34 +22,30 @@ def purge(backlog: Backlog, outcomes: Outcomes, recreated: RecreatedTopics, *, i
             if in_flight or not queue.sequencer.is_doubtful(batch):
                 in_doubt = queue.sequencer.give_up(batch) is BatchOutcome.DOUBTFUL
                 given_up += batch.count
-                outcomes.give_up(batch, _purged(batch, "acknowledged" if in_doubt else "sent"), in_doubt=in_doubt)
+                outcomes.give_up(batch, purged(batch, "acknowledged" if in_doubt else "sent"), in_doubt=in_doubt)
         buffered = [*queue.advance(), *queue.sealed]  # sealed ones: threads still add rows to them, and notice the end
         queue.fresh.clear()
         queue.sealed.clear()
         for batch in buffered:
             given_up += batch.count
-            outcomes.give_up(batch, _purged(batch, "sent"), numbered=False)
+            outcomes.give_up(batch, purged(batch), numbered=False)
         backlog.dismiss(where, queue)
     for queue in backlog.deleted_queues:
         for batch in recreated.take_out(queue):
             given_up += batch.count
-            outcomes.give_up(batch, _purged(batch, "sent"), numbered=batch.attempts > 0)
+            outcomes.give_up(batch, purged(batch), numbered=batch.attempts > 0)
     for batch in list(outcomes.sent) if in_flight else ():
         if not batch.done and batch in batch.queue.sequencer.in_flight:
             given_up += batch.count
-            outcomes.give_up(batch, _purged(batch, "acknowledged"), in_doubt=True)
+            outcomes.give_up(batch, purged(batch, "acknowledged"), in_doubt=True)
             outcomes.sent[batch] = None
     return given_up
 
 
-def _purged(batch: ProducerBatch, what: str) -> PurgedError:
+def purged(batch: ProducerBatch, what: str = "sent") -> PurgedError:
+    """Return the error of the records in a batch that was purged before it was `what`: sent or acknowledged."""
     fate = "they are not in the log" if what == "sent" else "they may or may not be in the log"
     return PurgedError(f"{batch.count} record(s) to {batch.queue.name} were purged before they were {what}: {fate}")
-
-
-def purged_unsent(batch: ProducerBatch) -> PurgedError:
-    """Return the error of a record purged before it was sent."""
-    return _purged(batch, "sent")
 
 
 def drop_unsent(backlog: Backlog, outcomes: Outcomes, recreated: RecreatedTopics, error: KafkaError) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from operator import attrgetter
 
 from kafwire.errors import KafkaError
 from kafwire.producer.buffer._batch import ProducerBatch
@@ -67,7 +68,7 @@ class RecreatedTopics:
                 continue
             moved: dict[PartitionQueue, list[ProducerBatch]] = {}
             # Oldest first: partitions may have been added, so a key's records may be in two of them.
-            for batch in heapq.merge(*map(self.take_out, queues), key=_age):
+            for batch in heapq.merge(*map(self.take_out, queues), key=attrgetter("created_ms")):
                 for to, part in self._place_again(batch):
                     moved.setdefault(to, []).append(part)
             for to, batches in moved.items():
@@ -97,7 +98,3 @@ class RecreatedTopics:
             problem = error if isinstance(error, KafkaError) else KafkaError(f"{batch.queue.name}: {error}")
             self._outcomes.give_up(batch, problem, numbered=batch.attempts > 0)
             return []
-
-
-def _age(batch: ProducerBatch) -> int:
-    return batch.created_ms
