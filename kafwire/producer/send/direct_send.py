@@ -105,14 +105,14 @@ class DirectSends:
         prefix, suffix, flexible = single_frame(
             head, version, config.acks, config.request_timeout_ms, name, queue.partition
         )
-        plain, numbers_at = plain_answer(version, queue, info.topic_id)
-        answered = partial(self._on_reply, version, {name: queue.topic})
+        plain, numbers_at = plain_response(version, queue, info.topic_id)
+        on_response = partial(self._on_reply, version, {name: queue.topic})
         direct_send = DirectSend(
             waiters,
             requests,
             connection,
             sender.cluster.engine.clock,
-            answered,
+            on_response,
             prefix,
             suffix,
             flexible=flexible,
@@ -216,7 +216,7 @@ class DirectSends:
             self._watch = None
 
 
-def plain_answer(version: int, queue: PartitionQueue, topic_id: uuid.UUID) -> tuple[bytes, int]:
+def plain_response(version: int, queue: PartitionQueue, topic_id: uuid.UUID) -> tuple[bytes, int]:
     """Return the bytes of a response without an error, from its correlation id on, and the position of its numbers."""
     part = protocol.ProduceResponse.PartitionProduceResponse(index=queue.partition)
     named: dict[str, Any] = {"topic_id": topic_id} if version >= ProduceRequest.BY_TOPIC_ID else {"name": queue.topic}
