@@ -19,8 +19,8 @@ from kafwire.errors import ConfigError, KafkaError, UnknownPartition
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import PRODUCER_ARGUMENTS, AsyncProducerNames, refuse_arguments
 from kafwire.producer.buffer._batch import BatchDelivery, Delivery
+from kafwire.producer.core import CLOSED, ProducerCore
 from kafwire.producer.send.flush import closed_early, undelivered
-from kafwire.producer.send.sender import CLOSED, Sender
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -80,7 +80,7 @@ class AsyncProducer(AsyncProducerNames):
         self._config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
         serializers = Serializers.of(self._config)
         self._engine = default_engine() if engine is None else engine
-        self._sender = Sender(Cluster(self._engine, self._config), self._config)
+        self._sender = ProducerCore(Cluster(self._engine, self._config), self._config)
         self._accumulator = self._sender.accumulator
         self._loops = LoopRegistry(self._accumulator.budget)
         self._closed = False
@@ -436,7 +436,7 @@ class AsyncProducer(AsyncProducerNames):
 class _RowsToSend:
     """Arrow data that is encoded into batches while there is room."""
 
-    def __init__(self, sender: Sender, topic: str | None, pieces: Iterable[Any], partition: int | None) -> None:
+    def __init__(self, sender: ProducerCore, topic: str | None, pieces: Iterable[Any], partition: int | None) -> None:
         self._accumulator = sender.accumulator
         self._topic = topic
         self._pieces = pieces

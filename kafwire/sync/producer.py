@@ -22,8 +22,8 @@ from kafwire.handles import refuse_copy
 from kafwire.peer_names import PRODUCER_ARGUMENTS, ProducerNames, refuse_arguments
 from kafwire.producer.buffer._accumulator import RecordSender
 from kafwire.producer.buffer._batch import BatchDelivery, Delivery
+from kafwire.producer.core import CLOSED, ProducerCore
 from kafwire.producer.send.flush import closed_early
-from kafwire.producer.send.sender import CLOSED, Sender
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -87,7 +87,7 @@ class Producer(RecordSender, ProducerNames):
         serializers = Serializers.of(config, blocking=True)
         self._engine = cluster.engine
         self._cluster = cluster
-        self._sender = Sender(cluster, config, is_shared=is_shared)
+        self._sender = ProducerCore(cluster, config, is_shared=is_shared)
         self._accumulator = self._sender.accumulator
         self._closed = False
         if serializers is not None:

@@ -26,14 +26,14 @@ class Transacting(Work):
 
     @property
     def transactions(self) -> Transactions:
-        found = self.sender.transactions
+        found = self.core.transactions
         assert found is not None
         return found
 
     @property
     def identity(self) -> Identity:
         """The identity of the producer."""
-        found = self.sender.identity
+        found = self.core.identity
         assert found is not None
         return found
 

@@ -1,4 +1,4 @@
-"""The journeys of docs/design.md: each names functions that exist, and no file twice."""
+"""The journeys of docs/design.md, and a batch's outcome: each names functions that exist, and no file twice."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ import pytest
 ROOT = Path(__file__).parents[2]
 STEP = re.compile(r"^(\d)\. `([\w/]+\.pyx?): ([\w.]+)` ", re.MULTILINE)
 MOST_FILES = 8
+# Batches in doubt aside.
+FILES_OF_AN_OUTCOME = 4
 
 
-def journeys() -> dict[str, list[tuple[str, str]]]:
-    """The steps of each journey: file, function."""
-    text = (ROOT / "docs" / "design.md").read_text().partition("## Four journeys\n")[2].partition("\n## ")[0]
+def journeys(section: str = "Four journeys") -> dict[str, list[tuple[str, str]]]:
+    """The steps of each journey in a section: file, function."""
+    text = (ROOT / "docs" / "design.md").read_text().partition(f"## {section}\n")[2].partition("\n## ")[0]
     titles = re.split(r"^\*\*(.+?)\*\*", text, flags=re.MULTILINE)[1:]
     steps = {title: STEP.findall(part) for title, part in zip(titles[::2], titles[1::2], strict=True)}
     assert all([int(number) for number, *_ in each] == list(range(1, len(each) + 1)) for each in steps.values())
     return {title: [(file, name) for _, file, name in each] for title, each in steps.items()}
+
+
+OUTCOME = journeys("The path of a sent record")
 
 
 def is_defined(source: str, name: str) -> bool:
@@ -43,7 +48,15 @@ def test_a_journey_passes_each_file_once(title: str) -> None:
     assert len(files) > 1
 
 
-@pytest.mark.parametrize(("file", "name"), sorted({step for steps in journeys().values() for step in steps}))
+def test_the_outcome_of_a_batch_passes_four_files() -> None:
+    (steps,) = OUTCOME.values()
+    assert len({file for file, _ in steps}) == len(steps) == FILES_OF_AN_OUTCOME
+
+
+ALL_STEPS = {step for steps in [*journeys().values(), *OUTCOME.values()] for step in steps}
+
+
+@pytest.mark.parametrize(("file", "name"), sorted(ALL_STEPS))
 def test_the_function_of_a_step_exists(file: str, name: str) -> None:
     assert is_defined((ROOT / "kafwire" / file).read_text(), name)
 

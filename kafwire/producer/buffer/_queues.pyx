@@ -2,7 +2,7 @@
 
 Everything here runs under the GIL except the long parts (encoding rows, compressing, stamping), which own the data they
 touch while they run: a batch that `append_rows` fills is detached from its queue, and only the engine changes a sealed
-one. `dispatcher.py`, `retries.py` and `sequencer.py` decide when batches are sent and how errors are handled.
+one. `dispatcher.py`, `outcomes.py` and `sequencer.py` decide when batches are sent and how errors are handled.
 
 Python code may send, wait, raise, and release the GIL. It runs in more places than the visible calls: where an object
 is allocated (garbage collection), where a buffer is released, where waiters are notified of room or of an outcome, and

@@ -31,6 +31,7 @@ from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, ProtocolError, broker_error
 from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer._queues import PartitionQueue
+from kafwire.producer.buffer.backlog import Where
 from kafwire.producer.outcome.log_search import FoundBatch, LogSearch, Numbers
 from kafwire.producer.outcome.sequencer import Fate, conclude
 from kafwire.records.batches import MAX_TIMESTAMP_AT
@@ -40,7 +41,6 @@ READ_BYTES = 1 << 20
 DEBUGGING_REPLICA = -2
 CONSUMER = -1
 
-Where = tuple[str, int]
 # Arguments: queue, batch, its fate, where it was found, why no more is known.
 Tell = Callable[[PartitionQueue, ProducerBatch, Fate, FoundBatch, str], object]
 Run = Callable[[Hashable, Coroutine[Any, Any, None]], object]

@@ -23,6 +23,7 @@ from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer._direct_send import DirectSend, ResponseWaiters
 from kafwire.producer.buffer._queues import PartitionQueue
 from kafwire.producer.metrics import ProduceCounters
+from kafwire.producer.outcome.outcomes import Outcomes
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.producer.send.request import single_frame
 from kafwire.protocol import ProduceRequest
@@ -51,29 +52,16 @@ class SendsBatches(Protocol):
     def on_wake(self) -> None:
         """Send the batches that may be sent now."""
 
-    def on_response(
-        self,
-        connection: BrokerConnection,
-        version: int,
-        group: list[tuple[PartitionQueue, ProducerBatch]],
-        names: dict[bytes, str],
-        frame: Buffer | None,
-        error: KafkaError | None,
-    ) -> None:
-        """Handle the response (`frame`) or failure (`error`) of a request; neither: acks=0 has no response."""
-
     def on_outcomes(self) -> None:
         """Continue after outcomes: send batches that waited for them."""
-
-    def take_over(self, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection) -> None:
-        """Take over a batch in flight on `connection` from a direct send."""
 
 
 class DirectSends:
     """The leased partitions of one producer. Runs on the engine."""
 
-    def __init__(self, sender: SendsBatches) -> None:
+    def __init__(self, sender: SendsBatches, outcomes: Outcomes) -> None:
         self._sender = sender
+        self._outcomes = outcomes
         self._leased: dict[PartitionQueue, DirectSend] = {}
         self._used: dict[
             PartitionQueue, tuple[int, float]
@@ -153,7 +141,7 @@ class DirectSends:
         if batch is not None:
             elapsed_ms = self._sender.cluster.engine.now_ms() - direct_send.sent_ms
             direct_send.connection.limit(direct_send.token, self._sender.config.request_timeout_ms - elapsed_ms)
-            self._sender.take_over(queue, batch, direct_send.connection)
+            self._outcomes.on_send(queue, batch, direct_send.connection)
         self._count(queue, direct_send)
 
     def revoke_all(self, connection: BrokerConnection | None = None) -> None:
@@ -182,7 +170,7 @@ class DirectSends:
             self.revoke(queue)
         # Until the revoke, its thread may still be faster.
         if not batch.done or self._is_owed(batch):
-            self._sender.on_response(direct_send.connection, version, [(queue, batch)], names, frame, error)
+            self._outcomes.on_response(direct_send.connection, version, [(queue, batch)], names, frame, error)
 
     @staticmethod
     def _is_owed(batch: ProducerBatch) -> bool:

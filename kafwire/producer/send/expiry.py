@@ -5,8 +5,8 @@ from __future__ import annotations
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaTimeoutError, broker_error
-from kafwire.producer.buffer._batch import ProducerBatch
-from kafwire.producer.outcome.incomplete_batches import IncompleteBatches, Where
+from kafwire.producer.buffer.backlog import Backlog, Where
+from kafwire.producer.outcome.outcomes import Outcomes
 from kafwire.producer.outcome.sequencer import BatchOutcome
 from kafwire.producer.send.turns import Turns
 
@@ -14,10 +14,13 @@ from kafwire.producer.send.turns import Turns
 class Expiry:
     """Gives up expired batches of one producer."""
 
-    def __init__(self, cluster: Cluster, config: ProducerConfig, batches: IncompleteBatches, turns: Turns) -> None:
+    def __init__(
+        self, cluster: Cluster, config: ProducerConfig, backlog: Backlog, outcomes: Outcomes, turns: Turns
+    ) -> None:
         self._cluster = cluster
         self._config = config
-        self._batches = batches
+        self._backlog = backlog
+        self._outcomes = outcomes
         self._turns = turns
 
     def expire(self) -> None:
@@ -25,11 +28,11 @@ class Expiry:
         if self._cluster.metadata.errors:
             self._refuse_topics()
         oldest = self._cluster.engine.now_ms() - self._config.delivery_timeout_ms
-        for where, queue in list(self._batches.waiting.items()):
+        for where, queue in list(self._backlog.waiting.items()):
             for batch in [b for b in queue.sequencer.retries if b.created_ms < oldest]:
                 in_doubt = queue.sequencer.give_up(batch) is BatchOutcome.DOUBTFUL
                 fate = "they may or may not be in the log" if in_doubt else "they are not in the log"
-                self._batches.give_up(
+                self._outcomes.give_up(
                     batch,
                     KafkaTimeoutError(
                         f"{batch.count} record(s) to {queue.name} were sent but not acknowledged within "
@@ -39,15 +42,20 @@ class Expiry:
                 )
             fresh = queue.advance()
             while fresh and fresh[0].created_ms < oldest:
-                self._drop(fresh.popleft(), self._problem(where))
+                batch = fresh.popleft()
+                error = KafkaTimeoutError(
+                    f"{batch.count} record(s) to {queue.name} could not be sent within delivery_timeout_ms "
+                    f"({self._config.delivery_timeout_ms}): {self._problem(where)}"
+                )
+                self._outcomes.give_up(batch, error, numbered=False)
 
     def _refuse_topics(self) -> None:
         """Fail the batches of topics without a leader for which metadata report a permanent error."""
-        for where, queue in list(self._batches.waiting.items()):
+        for where, queue in list(self._backlog.waiting.items()):
             code = self._cluster.metadata.errors.get(where[0], 0)
             error = broker_error(code, f"topic {where[0]!r}", api="Metadata", topic=where[0])
             if code and not error.retriable and self._cluster.metadata.leader(*where) < 0:
-                self._batches.give_up_waiting(where, queue, error)
+                self._outcomes.give_up_waiting(where, queue, error)
 
     def _problem(self, where: Where) -> str:
         topic, partition = where
@@ -57,13 +65,3 @@ class Expiry:
         if self._cluster.metadata.leader(topic, partition) < 0:
             return "the partition has no leader"
         return self._turns.last_problem or "earlier batches of the partition were not acknowledged"
-
-    def _drop(self, batch: ProducerBatch, why: str) -> None:
-        self._batches.give_up(
-            batch,
-            KafkaTimeoutError(
-                f"{batch.count} record(s) to {batch.queue.name} could not be sent within delivery_timeout_ms "
-                f"({self._config.delivery_timeout_ms}): {why}"
-            ),
-            numbered=False,
-        )

@@ -8,8 +8,8 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
 from kafwire.errors import AuthenticationError, KafkaError
-from kafwire.producer.buffer.partitioner import Balance
-from kafwire.producer.outcome.incomplete_batches import IncompleteBatches, Where
+from kafwire.producer.buffer.backlog import Backlog, Where
+from kafwire.producer.outcome.outcomes import Outcomes
 from kafwire.producer.send.topics import Topics
 from kafwire.producer.send.turns import Turns
 
@@ -21,22 +21,23 @@ class Leaders:
         self,
         cluster: Cluster,
         config: ProducerConfig,
+        backlog: Backlog,
+        outcomes: Outcomes,
         *,
-        balance: Balance,
-        batches: IncompleteBatches,
         topics: Topics,
         turns: Turns,
     ) -> None:
         self._cluster = cluster
         self._config = config
-        self._balance = balance
-        self._batches = batches
+        self._backlog = backlog
+        self._balance = backlog.balance
+        self._outcomes = outcomes
         self._topics = topics
         self._turns = turns
 
     def connection_for(self, where: Where, now: float) -> BrokerConnection | None:
         """Return the leader's produce connection if a batch may be sent on it now; else start the missing step."""
-        not_before = self._batches.not_before_ms.get(where, 0.0)
+        not_before = self._backlog.not_before_ms.get(where, 0.0)
         if not_before > now:
             self._turns.wake_in(not_before - now)
             return None
@@ -55,9 +56,7 @@ class Leaders:
             self._turns.wake_in(connection.muted_until_ms - now)
             return None
         # Batches in flight to an old leader settle before any is sent to the new one.
-        before = self._batches.in_flight_on.get(where)
-        queue = self._batches.waiting[where]
-        return None if before is not None and before is not connection and queue.sequencer.in_flight else connection
+        return connection if self._outcomes.in_flight_on.get(where, connection) is connection else None
 
     async def _open(self, connection: BrokerConnection, topic: str) -> None:
         try:
@@ -71,13 +70,13 @@ class Leaders:
     def _on_not_open(self, leader: int, error: BaseException) -> None:
         """Fail the leader's batches on an authentication error: a retry could lock the account."""
         if isinstance(error, AuthenticationError):
-            for where, queue in list(self._batches.waiting.items()):
+            for where, queue in list(self._backlog.waiting.items()):
                 if self._cluster.metadata.leader(*where) == leader:
-                    self._batches.give_up_waiting(where, queue, error)
+                    self._outcomes.give_up_waiting(where, queue, error)
 
     def leave_all_hung(self) -> None:
         """After a change of leaders: stop waiting for former leaders that hang."""
-        for connection in set(self._batches.in_flight_on.values()):
+        for connection in set(self._outcomes.in_flight_on.values()):
             self.leave_hung(connection)
 
     def leave_hung(self, connection: BrokerConnection) -> None:
@@ -89,6 +88,6 @@ class Leaders:
             return
         if any(
             used is connection and self._cluster.metadata.leader(*where) not in (-1, connection.node)
-            for where, used in self._batches.in_flight_on.items()
+            for where, used in self._outcomes.in_flight_on.items()
         ):
             connection.fail("the broker does not respond, and other brokers now lead its partitions")

@@ -4,57 +4,54 @@ from __future__ import annotations
 
 from kafwire.errors import KafkaError, PurgedError
 from kafwire.producer.buffer._batch import ProducerBatch
-from kafwire.producer.outcome.incomplete_batches import IncompleteBatches
+from kafwire.producer.buffer.backlog import Backlog
+from kafwire.producer.outcome.outcomes import Outcomes
 from kafwire.producer.outcome.sequencer import BatchOutcome
 from kafwire.producer.send.recreated_topics import RecreatedTopics
 
 
-def purge(batches: IncompleteBatches, recreated: RecreatedTopics, *, in_flight: bool) -> int:
+def purge(backlog: Backlog, outcomes: Outcomes, recreated: RecreatedTopics, *, in_flight: bool) -> int:
     """Give up batches that are certainly not in the log; `in_flight`: also those that may be. Return how many records.
 
     A batch in flight stays with the sequencer, and in `sent`, until its response: the numbers of later batches depend
     on it, and a transaction does not end before.
     """
     given_up = 0
-    for where, queue in list(batches.waiting.items()):
+    for where, queue in list(backlog.waiting.items()):
         for batch in list(queue.sequencer.retries):
             if in_flight or not queue.sequencer.is_doubtful(batch):
                 in_doubt = queue.sequencer.give_up(batch) is BatchOutcome.DOUBTFUL
                 given_up += batch.count
-                batches.give_up(batch, _purged(batch, "acknowledged" if in_doubt else "sent"), in_doubt=in_doubt)
+                outcomes.give_up(batch, purged(batch, "acknowledged" if in_doubt else "sent"), in_doubt=in_doubt)
         buffered = [*queue.advance(), *queue.sealed]  # sealed ones: threads still add rows to them, and notice the end
         queue.fresh.clear()
         queue.sealed.clear()
         for batch in buffered:
             given_up += batch.count
-            batches.give_up(batch, _purged(batch, "sent"), numbered=False)
-        batches.dismiss(where, queue)
-    for queue in recreated.queues:
+            outcomes.give_up(batch, purged(batch), numbered=False)
+        backlog.dismiss(where, queue)
+    for queue in backlog.deleted_queues:
         for batch in recreated.take_out(queue):
             given_up += batch.count
-            batches.give_up(batch, _purged(batch, "sent"), numbered=batch.attempts > 0)
-    for batch in list(batches.sent) if in_flight else ():
+            outcomes.give_up(batch, purged(batch), numbered=batch.attempts > 0)
+    for batch in list(outcomes.sent) if in_flight else ():
         if not batch.done and batch in batch.queue.sequencer.in_flight:
             given_up += batch.count
-            batches.give_up(batch, _purged(batch, "acknowledged"), in_doubt=True)
-            batches.sent[batch] = None
+            outcomes.give_up(batch, purged(batch, "acknowledged"), in_doubt=True)
+            outcomes.sent[batch] = None
     return given_up
 
 
-def _purged(batch: ProducerBatch, what: str) -> PurgedError:
+def purged(batch: ProducerBatch, what: str = "sent") -> PurgedError:
+    """Return the error of the records in a batch that was purged before it was `what`: sent or acknowledged."""
     fate = "they are not in the log" if what == "sent" else "they may or may not be in the log"
     return PurgedError(f"{batch.count} record(s) to {batch.queue.name} were purged before they were {what}: {fate}")
 
 
-def purged_unsent(batch: ProducerBatch) -> PurgedError:
-    """Return the error of a record purged before it was sent."""
-    return _purged(batch, "sent")
-
-
-def drop_unsent(batches: IncompleteBatches, recreated: RecreatedTopics, error: KafkaError) -> None:
+def drop_unsent(backlog: Backlog, outcomes: Outcomes, recreated: RecreatedTopics, error: KafkaError) -> None:
     """Give up all batches except those in flight, which return first."""
-    for queue in recreated.queues:
+    for queue in backlog.deleted_queues:
         for batch in recreated.take_out(queue):
-            batches.give_up(batch, error, numbered=batch.attempts > 0)
-    for where, queue in list(batches.waiting.items()):
-        batches.give_up_waiting(where, queue, error)
+            outcomes.give_up(batch, error, numbered=batch.attempts > 0)
+    for where, queue in list(backlog.waiting.items()):
+        outcomes.give_up_waiting(where, queue, error)

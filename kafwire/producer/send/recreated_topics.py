@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
+from operator import attrgetter
 
 from kafwire.errors import KafkaError
-from kafwire.producer.buffer._accumulator import Accumulator
 from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer._partitioner import PartitionWeights
 from kafwire.producer.buffer._queues import PartitionQueue, Topic
-from kafwire.producer.outcome.incomplete_batches import IncompleteBatches, Where
+from kafwire.producer.buffer.backlog import Backlog, Where
+from kafwire.producer.outcome.outcomes import Outcomes
 from kafwire.producer.outcome.sequencer import BatchOutcome, Sequencer
 from kafwire.producer.send.direct_send import DirectSends
 from kafwire.runtime.log import log
@@ -24,23 +24,13 @@ from kafwire.runtime.log import log
 class RecreatedTopics:
     """The recreated topics of one producer. Runs on the engine."""
 
-    def __init__(self, accumulator: Accumulator, batches: IncompleteBatches, direct_send: DirectSends | None) -> None:
-        self._accumulator = accumulator
-        self._batches = batches
+    def __init__(self, backlog: Backlog, outcomes: Outcomes, direct_send: DirectSends | None) -> None:
+        self._accumulator = backlog.accumulator
+        self._deleted = backlog.deleted
+        self._outcomes = outcomes
         self._direct_send = direct_send
-        self._retired: dict[str, list[Topic]] = {}  # old topics by name, oldest first
         # the last sequencer of each partition of old topics
         self._sequencers: dict[Where, Sequencer[ProducerBatch]] = {}
-
-    @property
-    def names(self) -> AbstractSet[str]:
-        """Names of topics with batches left in an old topic."""
-        return self._retired.keys()
-
-    @property
-    def queues(self) -> list[PartitionQueue]:
-        """The queues of the old topics."""
-        return [queue for topics in self._retired.values() for topic in topics for queue in topic.queues]
 
     def replace(self, topic: Topic, partitions: int, weights: PartitionWeights) -> None:
         """Replace a recreated topic: new records go to the new one."""
@@ -51,15 +41,15 @@ class RecreatedTopics:
             self._direct_send.revoke_all()
         for queue in topic.queues:
             where = (queue.topic, queue.partition)
-            self._batches.forget(where)
+            self._outcomes.forget(where)
             if queue.sequencer is not None:
                 self._sequencers[where] = queue.sequencer
         self._accumulator.replace_topic(topic.name, partitions, weights)
-        self._retired.setdefault(topic.name, []).append(topic)
+        self._deleted.setdefault(topic.name, []).append(topic)
 
     def add(self, topic: Topic) -> None:
         """Note that an old topic has batches: a thread that began before the change still appends to it."""
-        topics = self._retired.setdefault(topic.name, [])
+        topics = self._deleted.setdefault(topic.name, [])
         if topic not in topics:
             topics.append(topic)
 
@@ -70,7 +60,7 @@ class RecreatedTopics:
 
     def move_over(self) -> Iterator[PartitionQueue]:
         """Move the batches of old topics to the new ones when that is possible; yield the queues that got batches."""
-        for name, topics in list(self._retired.items()):
+        for name, topics in list(self._deleted.items()):
             queues = [queue for topic in topics for queue in topic.queues]
             if any(queue.sequencer is not None and queue.sequencer.in_flight for queue in queues):
                 continue
@@ -78,13 +68,13 @@ class RecreatedTopics:
                 continue
             moved: dict[PartitionQueue, list[ProducerBatch]] = {}
             # Oldest first: partitions may have been added, so a key's records may be in two of them.
-            for batch in heapq.merge(*map(self.take_out, queues), key=_age):
+            for batch in heapq.merge(*map(self.take_out, queues), key=attrgetter("created_ms")):
                 for to, part in self._place_again(batch):
                     moved.setdefault(to, []).append(part)
             for to, batches in moved.items():
                 to.fresh.extendleft(reversed(batches))  # before the batches that came since
                 yield to
-            del self._retired[name]
+            del self._deleted[name]
 
     def take_out(self, queue: PartitionQueue) -> list[ProducerBatch]:
         """Remove and return the batches of a queue that are certainly not in its log; fail those that may be."""
@@ -95,9 +85,9 @@ class RecreatedTopics:
                     f"topic {queue.topic!r} was recreated before {batch.count} record(s) to {queue.name} were "
                     f"acknowledged: they may or may not be in the log; last: {batch.last_error}"
                 )
-                self._batches.give_up(batch, problem, in_doubt=True)
+                self._outcomes.give_up(batch, problem, in_doubt=True)
             else:
-                self._batches.sent.pop(batch, None)
+                self._outcomes.sent.pop(batch, None)
                 found.append(batch)
         return found + self._accumulator.empty(queue)
 
@@ -106,9 +96,5 @@ class RecreatedTopics:
             return self._accumulator.place_again(batch)
         except (KafkaError, MemoryError) as error:
             problem = error if isinstance(error, KafkaError) else KafkaError(f"{batch.queue.name}: {error}")
-            self._batches.give_up(batch, problem, numbered=batch.attempts > 0)
+            self._outcomes.give_up(batch, problem, numbered=batch.attempts > 0)
             return []
-
-
-def _age(batch: ProducerBatch) -> int:
-    return batch.created_ms

@@ -9,11 +9,10 @@ from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import ProducerConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthenticationError, ConfigError, KafkaTimeoutError, UnknownPartition, broker_error
-from kafwire.producer.buffer._accumulator import Accumulator
 from kafwire.producer.buffer._partitioner import PartitionWeights
 from kafwire.producer.buffer._queues import Topic
-from kafwire.producer.buffer.partitioner import Balance
-from kafwire.producer.outcome.incomplete_batches import IncompleteBatches
+from kafwire.producer.buffer.backlog import Backlog
+from kafwire.producer.outcome.outcomes import Outcomes
 from kafwire.producer.send.recreated_topics import RecreatedTopics
 from kafwire.producer.send.turns import Turns
 from kafwire.runtime.log import log
@@ -29,18 +28,17 @@ class Topics:
         self,
         cluster: Cluster,
         config: ProducerConfig,
-        accumulator: Accumulator,
+        backlog: Backlog,
+        outcomes: Outcomes,
         *,
-        balance: Balance,
-        batches: IncompleteBatches,
         recreated: RecreatedTopics,
         turns: Turns,
     ) -> None:
         self._cluster = cluster
         self._config = config
-        self._accumulator = accumulator
-        self._balance = balance
-        self._batches = batches
+        self._accumulator = backlog.accumulator
+        self._backlog = backlog
+        self._outcomes = outcomes
         self._recreated = recreated
         self._turns = turns
         self._ids: dict[str, uuid.UUID] = {}
@@ -95,7 +93,7 @@ class Topics:
                 self._remember(name)
             self._used_ms.setdefault(name, self._cluster.engine.now_ms())
             leaders = [self._cluster.metadata.leader(name, partition) for partition in range(max(info.partitions) + 1)]
-            weights = PartitionWeights(*self._balance.lead(name, leaders))
+            weights = PartitionWeights(*self._backlog.balance.lead(name, leaders))
             before = self._ids.get(name, NO_TOPIC_ID)
             self._ids[name] = info.topic_id
             topic = self._accumulator.topics.get(name)
@@ -119,9 +117,9 @@ class Topics:
     def _on_no_metadata(self, error: BaseException) -> None:
         """Fail batches that wait for a leader after an authentication error; see `Leaders`."""
         if isinstance(error, AuthenticationError):
-            for where, queue in list(self._batches.waiting.items()):
+            for where, queue in list(self._backlog.waiting.items()):
                 if self._cluster.metadata.leader(*where) < 0:
-                    self._batches.give_up_waiting(where, queue, error)
+                    self._outcomes.give_up_waiting(where, queue, error)
 
     def refresh_if_stale(self) -> None:
         """Refresh the metadata of topics in use if it is `metadata_max_age_ms` old."""
@@ -133,9 +131,9 @@ class Topics:
     def _forget_idle(self) -> None:
         """Stop refreshing topics without a record for `metadata_max_idle_ms`; the next record looks them up again."""
         now = self._cluster.engine.now_ms()
-        busy = {batch.queue.topic for batch in self._batches.sent}
-        busy |= {topic for topic, _ in self._batches.waiting}
-        busy |= self._recreated.names
+        busy = {batch.queue.topic for batch in self._outcomes.sent}
+        busy |= {topic for topic, _ in self._backlog.waiting}
+        busy |= self._backlog.deleted.keys()
         for name, topic in list(self._accumulator.topics.items()):
             if name in busy or any(not queue.is_empty or queue.direct_send is not None for queue in topic.queues):
                 self._used_ms[name] = now

@@ -55,7 +55,7 @@ CONCURRENT_BACKOFF_MS = 20
 
 
 class Records(Protocol):
-    """The part of the sender that transactions use."""
+    """The part of the core that transactions use."""
 
     cluster: Cluster
     config: ProducerConfig

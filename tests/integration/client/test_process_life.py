@@ -86,8 +86,8 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
     broker.always("Fetch", scripted.no_response)
     broker.always("Produce", scripted.no_response)
     code = f"""
-    import kafwire.producer.send.sender
-    kafwire.producer.send.sender.EXIT_FLUSH_S = 0.3
+    import kafwire.producer.core
+    kafwire.producer.core.EXIT_FLUSH_S = 0.3
     def body():
         try:
             {call}
@@ -118,8 +118,8 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
 def test_records_that_cannot_be_sent_at_the_end_are_reported(broker: ScriptedBroker) -> None:
     broker.always("Produce", scripted.no_response)
     code = """
-    import kafwire.producer.send.sender
-    kafwire.producer.send.sender.EXIT_FLUSH_S = 0.3
+    import kafwire.producer.core
+    kafwire.producer.core.EXIT_FLUSH_S = 0.3
     producer = kafwire.Producer(bootstrap)
     for _ in range(3):
         producer.send('out', b'x')
@@ -176,8 +176,8 @@ INTERRUPTED: dict[str, tuple[str, Step, str]] = {
 def test_ctrl_c_ends_a_call_that_waits(broker: ScriptedBroker, api: str, step: Step, call: str) -> None:
     broker.always(api, step)
     code = f"""
-    import kafwire.producer.send.sender
-    kafwire.producer.send.sender.EXIT_FLUSH_S = 0.1
+    import kafwire.producer.core
+    kafwire.producer.core.EXIT_FLUSH_S = 0.1
     producer = kafwire.Producer(bootstrap, buffer_memory=20_000, batch_size=10_000)
     def read_arrow():
         try:

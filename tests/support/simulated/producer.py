@@ -7,7 +7,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
-from kafwire.producer.send.sender import Sender
+from kafwire.producer.core import ProducerCore
 from kafwire.records import decode_batches
 from kafwire.testing.simulation.kafka import Call, Log
 from tests.support.simulated.world import World
@@ -20,10 +20,10 @@ class Work:
         self.world = world
         self.config = ProducerConfig.build({"bootstrap_servers": world.bootstrap, **options})
         self.cluster = Cluster(world.engine, self.config)
-        self.sender = Sender(self.cluster, self.config)
-        self.accumulator = self.sender.accumulator
+        self.core = ProducerCore(self.cluster, self.config)
+        self.accumulator = self.core.accumulator
         for topic in topics:
-            world.run(self.sender.ensure_metadata([topic], 60_000))
+            world.run(self.core.ensure_metadata([topic], 60_000))
 
     def send(self, topic: str, value: bytes, *, partition: int | None = 0, key: bytes | None = None) -> Any:
         delivery = self.accumulator.append(topic, value, key, None, None, partition)
@@ -36,10 +36,10 @@ class Work:
         return self.accumulator.budget.used
 
     def flush(self) -> None:
-        self.world.run(self.sender.flush(300.0))
+        self.world.run(self.core.flush(300.0))
 
     def close(self, timeout_s: float | None = 300.0) -> dict[str, int]:
-        return self.world.run(self.sender.close(timeout_s))
+        return self.world.run(self.core.close(timeout_s))
 
 
 def values(count: int, *, size: int = 10) -> list[bytes]:

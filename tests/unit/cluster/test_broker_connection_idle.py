@@ -86,7 +86,7 @@ def test_records_are_delivered_after_a_long_silence() -> None:
             assert delivery.result(0).offset == number
             world.pass_time(DEFAULT_S + 1)
             assert open_ones(world) == 0
-        assert work.sender.metrics()["producer"]["errors"] == {}
+        assert work.core.metrics()["producer"]["errors"] == {}
 
 
 def test_a_consumer_that_was_paused_for_long_reads_on() -> None:

@@ -97,9 +97,9 @@ def test_a_refused_new_producer_id_fails_only_the_partitions_that_need_it() -> N
         work = Work(world, "t", linger_ms=0)
         work.send("t", b"x")
         work.flush()
-        identity = work.sender.identity
+        identity = work.core.identity
         assert identity is not None
-        work.sender.identity = dataclasses.replace(identity, epoch=32_767)
+        work.core.identity = dataclasses.replace(identity, epoch=32_767)
         world.on("Produce", lambda call: errors(29)(call) if produced(call)[0][0] == 0 else None)
         work.send("t", b"a")
         world.pass_time(SOON_S)
@@ -137,12 +137,12 @@ def test_a_topic_that_must_not_be_described_fails_a_send() -> None:
         work = Work(world)
         started = world.loop.time()
         with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED.*'t'"):
-            world.run(work.sender.ensure_metadata(["t"], 60_000))
+            world.run(work.core.ensure_metadata(["t"], 60_000))
         assert world.loop.time() - started < SOON_S
         world.run(work.cluster.refresh())
         assert world.made("Metadata")[-1].message.topics == [], "no send waits for it any more"
         world.off("Metadata")
-        world.run(work.sender.ensure_metadata(["t"], 60_000))
+        world.run(work.core.ensure_metadata(["t"], 60_000))
         delivery = work.send("t", b"x")
         work.flush()
         assert delivery.result(0).offset == 0

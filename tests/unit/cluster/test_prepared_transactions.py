@@ -43,7 +43,7 @@ def test_many_are_ended_by_their_coordinators_whatever_goes_wrong(world: World) 
     world.on("EndTxn", note)
     left = refuse(world, "EndTxn", ErrorCode.NOT_COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS)
     lose(world, "EndTxn")
-    prepared = PreparedTransactions(works[0][0].sender.cluster)
+    prepared = PreparedTransactions(works[0][0].core.cluster)
     assert world.run(prepared.end([handle for _, handle in works], commit=True)) == [0, 0, 0]
     assert not left
     assert {version == 5 for version in versions} == {world.transaction_version == 2}
@@ -54,7 +54,7 @@ def test_a_coordinator_gets_them_over_several_connections(world: World) -> None:
     for number in range(6):
         world.move_coordinator(f"y{number}", 1)
     works = [detached(world, f"y{number}") for number in range(6)]
-    cluster = works[0][0].sender.cluster
+    cluster = works[0][0].core.cluster
     handles = [handle for _, handle in works]
     assert world.run(PreparedTransactions(cluster).end(handles, commit=True)) == [0] * 6
     roles = {role for role in cluster._nodes[1]._connections if role.startswith("coordinator")}
@@ -64,7 +64,7 @@ def test_a_coordinator_gets_them_over_several_connections(world: World) -> None:
 
 def test_a_code_that_no_retry_mends_is_returned(world: World) -> None:
     work, handle = detached(world, "x0")
-    prepared = PreparedTransactions(work.sender.cluster)
+    prepared = PreparedTransactions(work.core.cluster)
     stale = handle._replace(producer_epoch=handle.producer_epoch + 7)
     assert world.run(prepared.end([stale, handle], commit=False)) == [ErrorCode.PRODUCER_FENCED, 0]
 

@@ -54,7 +54,7 @@ def test_all_topics_of_a_column_are_asked_for_with_one_request() -> None:
         world.auto_create = True
         world.create_topic("b")
         work = Work(world)
-        world.run(work.sender.ensure_metadata(["a", "b", "c"], 60_000))
+        world.run(work.core.ensure_metadata(["a", "b", "c"], 60_000))
         assert set(work.accumulator.topics) == {"a", "b", "c"}
         assert asked_to_create(world) == [["a", "b", "c"]]
 
@@ -71,10 +71,10 @@ def test_a_deleted_topic_stays_deleted() -> None:
         work.send("kept", b"x")
         work.flush()
         assert isinstance(lost.exception(), Exception)
-        world.run(work.sender.ensure_metadata(["another"], 60_000))
+        world.run(work.core.ensure_metadata(["another"], 60_000))
         work.cluster.forget(["gone"])
         with pytest.raises(BrokerError, match="'gone' does not exist"):
-            world.run(work.sender.ensure_metadata(["gone"], 60_000))
+            world.run(work.core.ensure_metadata(["gone"], 60_000))
         assert set(world.topics) == {"kept", "another"}
         assert asked_to_create(world) == [["kept"], ["gone"], ["another"]]
 
@@ -100,7 +100,7 @@ def test_a_creation_that_does_not_come_is_waited_for_until_max_block_ms(*, respo
         work = Work(world)
         started = world.engine.now_ms()
         with pytest.raises(BrokerError, match="topic 'slow'.*was asked to create it but did not") as caught:
-            world.run(work.sender.ensure_metadata(["slow"], 9_000))
+            world.run(work.core.ensure_metadata(["slow"], 9_000))
         assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
         assert 7_900 < world.engine.now_ms() - started <= 9_001
 
@@ -157,7 +157,7 @@ def test_a_broker_that_does_not_describe_itself_holds_nothing_up() -> None:
         started = world.engine.now_ms()
 
         async def learn() -> Any:
-            return await asyncio.gather(work.sender.ensure_metadata(["nope"], 5_000), return_exceptions=True)
+            return await asyncio.gather(work.core.ensure_metadata(["nope"], 5_000), return_exceptions=True)
 
         (error,) = world.run(learn())
         assert isinstance(error, BrokerError)

@@ -123,9 +123,9 @@ def test_flush_and_close_end_behind_callbacks() -> None:
         called: list[Any] = []
         work.send("t", b"x").add_done_callback(called.append)
         with pytest.raises(KafkaTimeoutError, match="delivery callbacks have not returned within"):
-            world.run(work.sender.flush(1.0))
+            world.run(work.core.flush(1.0))
         world.loop.call_later(2.0, callbacks.run)
-        world.run(work.sender.flush(5.0))
+        world.run(work.core.flush(5.0))
         assert len(called) == 1
         work.send("t", b"x").add_done_callback(called.append)
         world.loop.call_later(2.0, callbacks.run)
@@ -157,7 +157,7 @@ def test_records_in_flight_are_in_doubt_when_the_engine_ends() -> None:
         unsent = work.send("t", b"unsent")
 
         async def fail() -> None:
-            work.sender.fail(error)
+            work.core.fail(error)
 
         world.run(fail())
         for delivery, in_doubt in ((sent, True), (unsent, False)):
@@ -369,18 +369,18 @@ def test_a_flush_waits_for_a_record_that_is_placed_while_it_begins(monkeypatch: 
         work = Work(world, "t", linger_ms=60_000)
         letters: list[Any] = []
         work.send("t", b"x").add_done_callback(
-            lambda _: letters.append(work.sender.deferred.send("new", b"y", None, None, None, None))
+            lambda _: letters.append(work.core.deferred.send("new", b"y", None, None, None, None))
         )
         world.pass_time(61)
         callbacks.run()
         world.pass_time(1)  # the topic is known, and the callback thread has yet to place the record
-        pump = work.sender.pump
+        pump = work.core.sender.pump
 
         def pump_and_place(*, everything: bool) -> None:
             pump(everything=everything)
             callbacks.run()
 
-        monkeypatch.setattr(work.sender, "pump", pump_and_place)
+        monkeypatch.setattr(work.core.sender, "pump", pump_and_place)
         work.flush()
         assert letters[0].done()
 
@@ -392,12 +392,12 @@ def test_purge_gives_up_records_whose_topic_is_not_known_yet() -> None:
         work = Work(world, "t")
         letters: list[Any] = []
         work.send("t", b"x").add_done_callback(
-            lambda _: letters.append(work.sender.deferred.send("new", b"y", None, None, None, None))
+            lambda _: letters.append(work.core.deferred.send("new", b"y", None, None, None, None))
         )
         world.pass_time(1)
         world.kill(1)
         callbacks.run()
-        assert world.run(work.sender.purge(in_flight=False)) == 1
+        assert world.run(work.core.purge(in_flight=False)) == 1
         assert isinstance(letters[0].exception(0), kafwire.PurgedError)
         assert work.used == 0
 

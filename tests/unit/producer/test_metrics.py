@@ -14,7 +14,7 @@ from tests.support.simulated.world import World
 
 
 def reported(work: Work) -> Any:
-    return work.sender.metrics()
+    return work.core.metrics()
 
 
 def test_metrics_before_the_first_record() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
-from kafwire.producer.send.sender import Sender
+from kafwire.producer.core import ProducerCore
 from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting
 
@@ -29,9 +29,9 @@ class Sharing(Transacting):
             {"bootstrap_servers": world.bootstrap, "transactional_id": transactional_id, "linger_ms": 0}
         )
         self.cluster = cluster
-        self.sender = Sender(cluster, self.config, is_shared=True)
-        self.accumulator = self.sender.accumulator
-        world.run(self.sender.ensure_metadata(["t"], 60_000))
+        self.core = ProducerCore(cluster, self.config, is_shared=True)
+        self.accumulator = self.core.accumulator
+        world.run(self.core.ensure_metadata(["t"], 60_000))
 
 
 def opened(cluster: Cluster) -> int:

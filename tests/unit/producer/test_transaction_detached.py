@@ -37,8 +37,8 @@ def end(work: Transacting, handle: TransactionHandle, *, committed: bool) -> int
     with_epoch = world.transaction_version >= 2
     request = protocol.EndTxnRequest(**handle._asdict(), committed=committed)
     other = Transacting(world, transactional_id="other")
-    response = world.run(other.sender.cluster.call(request, node=2, version=5 if with_epoch else 4))
-    world.run(other.sender.close(1.0))
+    response = world.run(other.core.cluster.call(request, node=2, version=5 if with_epoch else 4))
+    world.run(other.core.close(1.0))
     return int(response.error_code)
 
 
@@ -52,7 +52,7 @@ def test_another_process_ends_a_detached_transaction(world: World, linger_ms: in
     handle = world.run(work.transactions.detach())
     assert handle == ("x", identity.producer_id, identity.epoch)
     assert all(delivery.done() for delivery in deliveries)  # buffered records too
-    world.run(work.sender.close(None))
+    world.run(work.core.close(None))
     with pytest.raises(AssertionError, match="a transaction is not decided"):  # readers wait for its end
         work.world.pass_time(1)
         committed_values(world.topics["t"].partitions[deliveries[0].result().partition])
@@ -80,7 +80,7 @@ def test_a_producer_without_its_transaction_sends_nothing(world: World) -> None:
     for call in (work.begin, work.commit, work.abort, work.initialize):
         with pytest.raises(TransactionStateError, match="detached; the handle that detach.. returned ends it"):
             call()
-    world.run(work.sender.close(None))
+    world.run(work.core.close(None))
     assert not asked
 
 

@@ -148,7 +148,7 @@ def test_records_of_a_dropped_producer_are_sent() -> None:
         world.create_topic("t")
         work = Work(world, "t", linger_ms=1_000)
         delivery = work.send("t", b"x")
-        world.loop.call_soon(work.sender.retire)
+        world.loop.call_soon(work.core.retire)
         world.pass_time(2)
         assert delivery.result(0).offset == 0
         assert all(connection.closed for connection in world.connections)
@@ -160,7 +160,7 @@ def test_undelivered_records_of_a_dropped_producer_are_logged(caplog: pytest.Log
         work = Work(world, "t", delivery_timeout_ms=40_000)
         world.kill(1)
         delivery = work.send("t", b"x")
-        world.loop.call_soon(work.sender.retire)
+        world.loop.call_soon(work.core.retire)
         world.pass_time(60)
         assert "delivery_timeout_ms" in str(delivery.exception(0))
         assert "a producer was dropped and 1 record(s) were not delivered" in caplog.text

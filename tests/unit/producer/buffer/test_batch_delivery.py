@@ -18,7 +18,7 @@ from kafwire.errors import KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.producer.buffer._batch import BatchDelivery
 from kafwire.producer.buffer._partitioner import PartitionWeights
 from kafwire.producer.buffer.partitioner import even
-from kafwire.producer.send.sender import Sender
+from kafwire.producer.core import ProducerCore
 from kafwire.runtime.interfaces import Clock
 from kafwire.sync.producer import Producer
 from tests.support.accumulator_store import Store
@@ -45,8 +45,10 @@ def parts_of(flavour: Any, store: Store) -> Any:
         check_process=lambda: None, check_caller=lambda: None, is_over=True, clock=Clock()
     )
     producer._accumulator = store.accumulator
-    sender: Any = SimpleNamespace(accumulator=store.accumulator, last_problem="", config=producer._config)
-    sender.no_room = partial(Sender.no_room, sender)
+    sender: Any = SimpleNamespace(
+        accumulator=store.accumulator, sender=SimpleNamespace(last_problem=""), config=producer._config
+    )
+    sender.no_room = partial(ProducerCore.no_room, sender)
     producer._sender = sender
     producer._loops = LoopRegistry(store.accumulator.budget)
     return producer

@@ -57,7 +57,7 @@ def test_a_broker_that_forgets_stored_batches_stores_none_twice(kept: int) -> No
         assert log_of(world).values() == [b"first", *values(3, size=60), b"after"]
         assert offsets([*deliveries, after]) == [1, 2, 3, 4]
         if kept:  # with nothing remembered the next batch fits as well
-            assert work.sender.identity == Identity(1000, 0)
+            assert work.core.identity == Identity(1000, 0)
 
 
 def test_batches_that_were_not_stored_are_sent_again() -> None:

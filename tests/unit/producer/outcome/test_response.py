@@ -110,7 +110,7 @@ def test_a_record_goes_to_the_new_leader_without_asking_for_metadata(code: int, 
         assert world.engine.now_ms() - started < 100
         assert [delivery.result().offset for delivery in deliveries] == list(range(1, in_flight + 1))
         assert [call.node for call in world.made("Produce")] == [1] + [1] * in_flight + [2] * in_flight
-        assert work.sender.identity == Identity(1000, 0)
+        assert work.core.identity == Identity(1000, 0)
 
 
 def test_a_leader_of_a_broker_that_was_not_known_is_found_at_its_address() -> None:

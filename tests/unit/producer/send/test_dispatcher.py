@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kafwire.cluster.broker_connection import BrokerConnection
-from kafwire.producer.outcome import response
+from kafwire.errors import KafkaConnectionError
+from kafwire.producer.outcome import outcomes
 from kafwire.producer.send import dispatcher
 from kafwire.protocol import ProduceRequest
 from kafwire.testing.simulation.kafka import NEVER, Call
@@ -137,15 +138,42 @@ def once(function: Callable[..., Any], turn: int) -> Callable[..., Any]:
     return raising
 
 
+def test_a_defect_about_a_batch_that_was_not_sent_loses_no_other_of_its_request(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def closed(*_args: Any, **_options: Any) -> None:
+        raise KafkaConnectionError("closed meanwhile")
+
+    with World() as world:
+        world.create_topic("t", partitions=3)
+        work = Work(world, "t", linger_ms=5)
+        for partition in range(3):
+            work.send("t", b"first", partition=partition)
+        work.flush()
+        counters = work.core.sender.counters
+        with monkeypatch.context() as patch:
+            patch.setattr(counters, "refused", once(counters.refused, 0))
+            patch.setattr(BrokerConnection, "send", closed)
+            sent = [work.send("t", b"next", partition=partition) for partition in range(3)]
+            world.pass_time(0.02)
+        work.flush()
+        assert [record for record in caplog.records if record.exc_info and record.exc_info[0] is LookupError]
+        assert [delivery.exception(0) is None for delivery in sent].count(True) == 2
+        later = [work.send("t", b"later", partition=partition) for partition in range(3)]
+        work.flush()
+        assert [delivery.exception(0) for delivery in later] == [None] * 3
+        assert work.used == 0
+
+
 PLACES: dict[str, Callable[[Work], tuple[Any, str]]] = {
-    "taking": lambda work: (work.sender._balance, "note"),
+    "taking": lambda work: (work.core.sender._backlog.balance, "note"),
     "asking for a connection": lambda work: (work.cluster, "connection"),
     "encoding": lambda _: (dispatcher, "produce_request"),
     "sending": lambda _: (BrokerConnection, "send"),
-    "counting what was sent": lambda work: (work.sender.counters, "sent"),
-    "reading a response": lambda _: (response, "error_of"),
-    "settling": lambda work: (work.sender.counters, "refused"),
-    "counting what was delivered": lambda work: (work.sender.counters, "delivered"),
+    "counting what was sent": lambda work: (work.core.sender.counters, "sent"),
+    "reading a response": lambda _: (outcomes, "read_response"),
+    "settling": lambda work: (work.core.sender.counters, "refused"),
+    "counting what was delivered": lambda work: (work.core.sender.counters, "delivered"),
 }
 
 

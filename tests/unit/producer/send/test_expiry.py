@@ -57,7 +57,7 @@ def test_a_partition_goes_on_after_a_batch_expired() -> None:
         work.flush()
         assert isinstance(lost.exception(), KafkaTimeoutError)
         assert delivery.result().offset == 0
-        assert work.sender.identity == Identity(1000, 1)
+        assert work.core.identity == Identity(1000, 1)
 
 
 def test_a_topic_that_vanishes_is_named_when_its_records_expire() -> None:

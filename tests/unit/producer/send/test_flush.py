@@ -34,7 +34,7 @@ def test_a_flush_that_times_out_says_so_and_the_records_are_still_tried() -> Non
         work = Work(world, "t", request_timeout_ms=3_000)
         delivery = work.send("t", b"v")
         with pytest.raises(KafkaTimeoutError, match=r"within 1 s; kafwire still tries to send: 1 record\(s\) to t-0"):
-            world.run(work.sender.flush(1.0))
+            world.run(work.core.flush(1.0))
         assert not delivery.done()
         work.flush()
         assert delivery.result().offset == 0
@@ -50,7 +50,7 @@ def test_flush_says_where_records_are_left() -> None:
         with pytest.raises(
             KafkaTimeoutError, match=r"within 2 s; kafwire still tries to send: 12 record\(s\) \(3 to t-\d, 3 to t-\d"
         ) as caught:
-            world.run(work.sender.flush(2.0))
+            world.run(work.core.flush(2.0))
         assert all(f"t-{p}" not in str(caught.value) for p in (0, 2, 4, 6, 8))
         assert work.close(0.5) == {f"t-{p}": 3 for p in (1, 3, 5, 7)}
         assert work.used == 0

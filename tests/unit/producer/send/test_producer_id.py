@@ -37,7 +37,7 @@ def test_after_a_lost_number_the_partition_goes_on_in_the_next_epoch() -> None:
         work.flush()
         assert isinstance(deliveries[1].exception(), BrokerError)
         assert log_of(world).values() == [v for i, v in enumerate(values(6, size=60)) if i != 1]
-        assert work.sender.identity == Identity(1000, 1)
+        assert work.core.identity == Identity(1000, 1)
         assert other.result().offset == 0
         last = produced(world.made("Produce")[-1])[0][1]
         assert last.producer_epoch == 1
@@ -54,11 +54,11 @@ def test_when_epochs_run_out_a_new_producer_id_is_taken() -> None:
             lambda call: errors(ErrorCode.MESSAGE_TOO_LARGE)(call) if len(world.made("Produce")) == 1 else None,
         )
         work = Work(world, "t")
-        work.sender.identity = Identity(5, 2**15 - 1)
+        work.core.identity = Identity(5, 2**15 - 1)
         refused = work.send("t", b"1")
         work.flush()
         delivery = work.send("t", b"2")
         work.flush()
         assert isinstance(refused.exception(), BrokerError)
         assert delivery.result().offset == 0
-        assert work.sender.identity == Identity(1000, 0)
+        assert work.core.identity == Identity(1000, 0)

@@ -18,7 +18,7 @@ from tests.support.transactional_producer import Transacting
 
 
 def purge(work: Work, *, in_flight: bool = False) -> int:
-    return work.world.run(work.sender.purge(in_flight=in_flight))
+    return work.world.run(work.core.purge(in_flight=in_flight))
 
 
 def values(world: World) -> list[bytes | None]:

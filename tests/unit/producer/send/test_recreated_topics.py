@@ -359,7 +359,7 @@ def test_metrics_count_records_to_a_partition_that_was_gone_before_anything_was_
         learn_that_it_was_recreated(world, work)
         work.flush()
         assert gone.exception(0) is not None
-        partitions = work.sender.metrics()["partitions"]
+        partitions = work.core.metrics()["partitions"]
         assert partitions["t-5"]["records_failed"] == 1
         assert partitions["t-5"]["batches_in_flight"] == 0
 

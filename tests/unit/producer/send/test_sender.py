@@ -20,7 +20,7 @@ def test_a_batch_waits_for_linger_and_takes_later_records() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", linger_ms=500)
-        world.run(work.sender.flush())
+        world.run(work.core.flush())
         started = world.engine.now_ms()
         work.send("t", b"1")
         world.pass_time(0.3)
@@ -211,7 +211,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens(seed: int) -> 
             assert bad or len(stored) == len(records)
             assert not bad & set(stored)
         assert work.used == 0
-        assert not work.sender._batches.sent
+        assert not work.core.sender.outcomes.sent
         assert all(isinstance(d.exception(), (BrokerError, type(None))) for r in sent.values() for _, d in r)
 
 

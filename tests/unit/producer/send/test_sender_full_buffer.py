@@ -96,7 +96,7 @@ def test_a_wait_for_more_room_than_is_on_its_way_closes_the_open_batches_too() -
         work = Work(world, "t", linger_ms=LONG_MS, buffer_memory=110_000, batch_size=90_000, max_request_size=90_000)
         for number in range(60):
             work.send("t", b"v" * 1_000, partition=number % 2)
-        world.loop.call_soon(lambda: work.sender.pump(everything=True))
+        world.loop.call_soon(lambda: work.core.sender.pump(everything=True))
         world.pass_time(0.1)
         for _ in range(40):
             work.send("t", b"v" * 1_000, partition=2)

@@ -85,7 +85,7 @@ def test_0076_duplicates_are_acknowledged() -> None:
         assert work.send("t", b"w")
         work.flush()
         assert log_of(world).values() == [b"first", b"v", b"w"]
-        assert work.sender.identity == Identity(1000, 0)
+        assert work.core.identity == Identity(1000, 0)
 
 
 def test_0090_a_lost_response_is_an_implicit_acknowledgement() -> None:
@@ -221,7 +221,7 @@ def test_out_of_order_sequence_after_an_unclean_election() -> None:
         assert log.values() == [b"first", values(1, size=60)[0], *values(7, size=60)[2:]]
         assert [delivery.result().offset for delivery in deliveries] == list(range(2, 7))
         assert other.exception() is None
-        assert work.sender.identity == Identity(1000, 1)
+        assert work.core.identity == Identity(1000, 1)
 
 
 def test_unknown_producer_id() -> None:
@@ -270,14 +270,14 @@ def test_epochs_run_out(code: int) -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", **ONE_EACH)
-        work.sender.identity = Identity(5, LAST_EPOCH)
+        work.core.identity = Identity(5, LAST_EPOCH)
         work.send("t", b"first")
         work.flush()
         once(world, errors(code))
         deliveries = [work.send("t", value) for value in values(3, size=60)]
         work.flush()
         assert all(delivery.exception() is None for delivery in deliveries)
-        assert work.sender.identity == Identity(1000, 0)
+        assert work.core.identity == Identity(1000, 0)
         assert numbers(world)[-1] == (1000, 0, 2)
 
 
@@ -289,7 +289,7 @@ def test_invalid_producer_epoch_takes_a_new_producer_id() -> None:
         work.flush()
         assert log_of(world).values() == [b"first", *values(4, size=60)]
         assert all(delivery.exception() is None for delivery in deliveries)
-        assert work.sender.identity == Identity(1001, 0)
+        assert work.core.identity == Identity(1001, 0)
         assert len(world.made("InitProducerId")) == 2
 
 
@@ -304,7 +304,7 @@ def test_a_damaged_request_costs_neither_an_epoch_nor_a_producer_id() -> None:
         assert all(delivery.exception() is None for delivery in deliveries)
         assert log_of(world).values() == [b"first", *values(20, size=60)]
         assert len(world.made("InitProducerId")) == 1
-        assert work.sender.identity == Identity(1000, 0)
+        assert work.core.identity == Identity(1000, 0)
 
 
 def test_a_batch_that_was_always_refused_is_not_in_doubt() -> None:

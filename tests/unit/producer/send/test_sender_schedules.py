@@ -88,7 +88,7 @@ class Schedule:
                     self.forget_topic()
             for number in world.nodes:
                 world.catch_up(number)
-            world.run(self.work.sender.flush(3_000.0))
+            world.run(self.work.core.flush(3_000.0))
             world.pass_time(10)  # a batch purged in flight comes back
             self.judge()
 
@@ -97,7 +97,7 @@ class Schedule:
         by_key = chance.random() < 0.5
         key = b"k%d" % chance.randrange(6) if by_key else None
         if "t" not in self.work.accumulator.topics:  # as a thread does that does not know it any more
-            self.world.run(self.work.sender.ensure_metadata(["t"], 60_000))
+            self.world.run(self.work.core.ensure_metadata(["t"], 60_000))
         partition = None if by_key else chance.randrange(len(self.work.accumulator.topics["t"].queues))
         try:
             delivery = self.work.send("t", value, key=key, partition=partition)
@@ -209,7 +209,7 @@ class Schedule:
             self.world.pass_time(1.1)
 
     def purge(self) -> None:
-        self.world.run(self.work.sender.purge(in_flight=self.chance.random() < 0.5))
+        self.world.run(self.work.core.purge(in_flight=self.chance.random() < 0.5))
 
     def judge(self) -> None:
         logs = [[log.values() for log in topic.partitions] for topic in self.topics]
@@ -237,8 +237,8 @@ class Schedule:
                 found = [value for value in log if value in set(expected)]
                 assert found == sorted(found), f"out of order of {source!r}: {found}"
         assert self.work.used == 0
-        assert not self.work.sender._batches.sent
-        assert not self.work.sender._recreated.names
+        assert not self.work.core.sender.outcomes.sent
+        assert not self.work.core.sender._backlog.deleted
 
 
 KINDS: dict[str, Callable[[int], Schedule]] = {

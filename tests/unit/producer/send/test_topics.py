@@ -40,7 +40,7 @@ def test_a_topic_that_is_not_used_is_forgotten_and_found_again(*, more: bool) ->
         assert "idle" not in work.accumulator.topics
         if more:
             world.add_partitions("idle", 2)
-        world.run(work.sender.ensure_metadata(["idle"], 60_000))
+        world.run(work.core.ensure_metadata(["idle"], 60_000))
         again = work.send("idle", b"1")
         work.flush()
         assert [first.result(0).offset, again.result(0).offset] == [0, 1]
@@ -70,7 +70,7 @@ def forget(world: World, work: Work) -> None:
     """Let time pass until the topics of `work` are forgotten."""
     for _ in range(30):
         world.pass_time(1)
-        world.loop.call_soon(work.sender.on_wake)
+        world.loop.call_soon(work.core.on_wake)
     world.pass_time(1)
     assert not work.accumulator.topics
 
@@ -116,7 +116,7 @@ def test_rows_that_wait_until_their_topic_is_forgotten_arrive(*, recreated: bool
         is_finished = work.accumulator.append_rows(plan, parts)
         assert is_finished is not recreated
         if not is_finished:
-            world.run(work.sender.ensure_metadata(["t"], 60_000))
+            world.run(work.core.ensure_metadata(["t"], 60_000))
             assert work.accumulator.append_rows(plan, parts)
         work.flush()
         assert sum(count for _, _, _, count in BatchDelivery(parts).result(0)) == 40
@@ -130,12 +130,12 @@ def test_a_table_for_topics_that_are_forgotten_meanwhile_goes_on() -> None:
         work = Work(world, "t", "u", metadata_max_idle_ms=5_000, metadata_max_age_ms=1_000, buffer_memory=20_000)
         room = work.accumulator.budget.limit
         table = pa.table({"topic": ["t"] * 40 + ["u"] * 2, "value": [b"v" * 1_000] * 42})
-        rows = _RowsToSend(work.sender, None, (table,), None)
+        rows = _RowsToSend(work.core, None, (table,), None)
         assert not rows.go_on(), f"more than {room} bytes"
         forgotten = False
         while not rows.go_on():
             if rows.unknown:
-                world.run(work.sender.ensure_metadata(rows.unknown, 60_000))
+                world.run(work.core.ensure_metadata(rows.unknown, 60_000))
             elif forgotten:
                 world.pass_time(1)
             else:

@@ -1036,7 +1036,7 @@ def test_closing_fails_waiting_calls(world: World) -> None:
     async def both() -> Sequence[object]:
         waiting = asyncio.ensure_future(work.transactions.commit())
         await asyncio.sleep(1)
-        await work.sender.close(2.0)
+        await work.core.close(2.0)
         return await asyncio.gather(waiting, return_exceptions=True)
 
     (error,) = world.run(both())

@@ -1,4 +1,4 @@
-"""`producer.buffer.partition_weights` and where records go: leaders that come and go, slow brokers, options."""
+"""`producer.buffer.backlog` and where records go: leaders that come and go, slow brokers, options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
 from kafwire.errors import ErrorCode
 from kafwire.producer.buffer._partitioner import PartitionWeights
-from kafwire.producer.send.sender import Sender
+from kafwire.producer.core import ProducerCore
 from kafwire.testing.simulation.kafka import NEVER, Call, Log
 from tests.support.java.reference_partitions import partition_of
 from tests.support.simulated.producer import errors
@@ -28,12 +28,12 @@ class Work:
         self.world = world
         settings = {"bootstrap_servers": world.bootstrap, "batch_size": BATCH, "max_request_size": BATCH * 100}
         self.cluster = Cluster(world.engine, ProducerConfig.build({**settings, **options}))
-        self.sender = Sender(self.cluster, self.cluster.config)  # type: ignore[arg-type]
-        world.run(self.sender.ensure_metadata(["t"], 60_000))
-        self.topic = self.sender.accumulator.topics["t"]
+        self.core = ProducerCore(self.cluster, self.cluster.config)  # type: ignore[arg-type]
+        world.run(self.core.ensure_metadata(["t"], 60_000))
+        self.topic = self.core.accumulator.topics["t"]
 
     def send(self, *, key: bytes | None = None, value: bytes = b"." * 100) -> Any:
-        delivery = self.sender.accumulator.append("t", value, key, None, None, None)
+        delivery = self.core.accumulator.append("t", value, key, None, None, None)
         assert delivery is not None, "no room"
         return delivery
 
@@ -49,13 +49,13 @@ class Work:
 
     def take_only(self, partition: int) -> None:
         """Let records stick to a partition until weights change."""
-        self.sender.accumulator.set_weights("t", PartitionWeights([partition], [1]))
+        self.core.accumulator.set_weights("t", PartitionWeights([partition], [1]))
 
     def refresh(self) -> None:
         self.world.run(self.cluster.refresh(["t"]))
 
     def flush(self) -> None:
-        self.world.run(self.sender.flush(300.0))
+        self.world.run(self.core.flush(300.0))
 
     @property
     def shared(self) -> list[int]:
@@ -189,7 +189,7 @@ def test_a_slow_broker_gets_less() -> None:
         places = work.send_for(2.0)
         assert places[2] < 0.1 * places.total()
         assert 0.35 < places[0] / places.total() < 0.65
-        assert list(work.sender._balance.uneven) == ["t"]
+        assert list(work.core.sender._backlog.balance.uneven) == ["t"]
         world.off("Produce")
         work.flush()
         world.pass_time(1)
@@ -216,7 +216,7 @@ def test_batches_that_wait_to_be_sent_again_count() -> None:
         work.take_only(1)
         work.send()
         world.pass_time(0.1)
-        assert work.sender._balance._uneven == {"t": ({1: 1}, frozenset())}
+        assert work.core.sender._backlog.balance._uneven == {"t": ({1: 1}, frozenset())}
         world.off("Produce")
         work.flush()
         world.pass_time(1)
@@ -234,7 +234,7 @@ def test_a_broker_that_dies_gets_less() -> None:
         while work.topic.sticky != 1:
             work.send()
         world.pass_time(0.1)
-        assert work.sender._balance.uneven
+        assert work.core.sender._backlog.balance.uneven
         world.nodes[2].down = False
         work.flush()
         world.pass_time(1)
@@ -267,7 +267,7 @@ def test_a_broker_that_is_behind_but_takes_something_stays_available() -> None:
         for _ in range(20):
             assert work.send_for(0.1).total()
             assert work.shared == [0, 1, 2]
-        assert work.sender._balance.uneven
+        assert work.core.sender._backlog.balance.uneven
         work.flush()
 
 
@@ -353,7 +353,7 @@ def test_topics_with_keys_alone_are_not_weighed() -> None:
             work.send(key=b"%d" % i)
         world.pass_time(0.1)
         assert any(len(queue.fresh) for queue in work.topic.queues)
-        assert not work.sender._balance.uneven
+        assert not work.core.sender._backlog.balance.uneven
         work.flush()
 
 
