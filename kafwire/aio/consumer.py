@@ -9,6 +9,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Collection,
     Coroutine,
     Iterable,
     Iterator,
@@ -21,32 +22,23 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, ov
 from kafwire.aio.batch_reader import BatchReading
 from kafwire.aio.bridge import on_engine
 from kafwire.aio.partition_stream import AsyncPartitionStream
-from kafwire.calls.consumer_arguments import (
-    Selection,
-    layouts,
-    milliseconds,
-    partitions_of,
-    servers_first,
-    subscription_of,
-    times_of,
-)
-from kafwire.cluster.cluster import Cluster
+from kafwire.calls.consumer import ConsumerCalls, Move, consumer_core, keywords_of, servers_first
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
-from kafwire.config import ConsumerConfig, from_config
+from kafwire.config import ConsumerConfig
 from kafwire.config.checks import described_by
-from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, repr_of
+from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, repr_of
 from kafwire.consumer.delivery.arrow_stream import ArrowStream
 from kafwire.consumer.delivery.partition_claim import Claim
 from kafwire.consumer.group.rebalance_handlers import Handler, Handlers
 from kafwire.consumer.offsets.commits import ToCommit
-from kafwire.consumer.offsets.hand import Hand, Handed, UnreadRemainder, rests_of
+from kafwire.consumer.offsets.hand import Hand, UnreadRemainder, rests_of
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
-from kafwire.runtime.engine import default_engine
-from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.interfaces import Engine, Work
 from kafwire.runtime.log import log
 from kafwire.serializer_calls import Deserializers
+from kafwire.timeouts import milliseconds
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -54,10 +46,6 @@ if TYPE_CHECKING:
     from kafwire.records import Batch, Record
 
 _T = TypeVar("_T")
-_ARGUMENTS = (
-    *("topics", "pattern", "assign", "start", "columns", "layout"),
-    *("on_assigned", "on_revoked", "on_lost"),
-)
 
 
 @refuse_arguments(CONSUMER_ARGUMENTS, blocking=False)
@@ -116,18 +104,16 @@ class AsyncConsumer:
         engine: Engine | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
-        make_layout = layouts(columns, layout)
-        selection = Selection(topics, assign, start, pattern)
         handlers = Handlers(on_assigned, on_revoked, on_lost)
-        if config.consumer_timeout_ms is not None:
+        self._core = consumer_core(
+            bootstrap_servers, options, engine, topics, pattern, assign, start, columns, layout, handlers
+        )
+        if self._core.config.consumer_timeout_ms is not None:
             log.warning("consumer_timeout_ms has no effect here: batches(timeout=seconds) ends after a silence")
-        self._engine = default_engine() if engine is None else engine
-        deserializers = Deserializers.of(config, layout)
-        cluster = Cluster(self._engine, config)
-        self._core = ConsumerCore(cluster, config, selection, make_layout, deserializers, handlers)
+        self._engine = self._core.cluster.engine
         self._fed: list[Batch] = []
         self._hand = self._core.commits.ledger.join(Hand(self._core.fetcher, _Fed(self._fed), by_task=True))
+        self._calls = ConsumerCalls(self._core, self._hand)
         self._reading = BatchReading(self._core, self._engine, self.start, self._return, self._hand)
         self._core.assignment.on_drop(self._hand.forget)
         self._begun = self._started = False
@@ -139,7 +125,7 @@ class AsyncConsumer:
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a consumer from Kafka's own option names, as `Consumer.from_config` does. It does not connect yet."""
-        return cls(engine=engine, **from_config(ConsumerConfig, options, arguments=_ARGUMENTS))
+        return cls(engine=engine, **keywords_of(options))
 
     async def start(self) -> None:
         """Connect, and look up the start positions. `async with` and the first call do this too.
@@ -296,8 +282,8 @@ class AsyncConsumer:
             >>> asyncio.run(main())
             [0]
         """
-        milliseconds(timeout)
-        return self._stream(self._core.assignment.new_claim(partition), timeout, explicit=explicit, let_go=self._let_go)
+        claim, _ = self._calls.new_claim(partition, timeout)
+        return self._stream(claim, timeout, explicit=explicit, let_go=self._let_go)
 
     async def _let_go(self, where: TopicPartition) -> None:
         await self._put_back([where])
@@ -348,9 +334,7 @@ class AsyncConsumer:
             >>> asyncio.run(main())
             0 3
         """
-        await self._take_back()
-        await self._run(self._core.rejoin_after_error())
-        feed = await self._run(self._core.open_feed())
+        feed, _ = await self._move(self._calls.open_feed(timeout))
         try:
             while feed.is_open:
                 await self._reading.attend()
@@ -363,7 +347,7 @@ class AsyncConsumer:
     def stop(self) -> None:
         """Deliver no more records, as `Consumer.stop` does. `await consumer.close()` closes."""
         self._check()
-        self._engine.start(self._core.stop)
+        self._calls.stop()
         return cast("None", NOT_AWAITED)
 
     async def arrow_stream(self, timeout: float | None = None) -> ArrowStream:  # noqa: ASYNC109  # of silence
@@ -379,13 +363,7 @@ class AsyncConsumer:
             >>> asyncio.run(main()).num_rows
             3
         """
-        limit_ms = milliseconds(timeout)
-        await self._put_back()
-        await self._run(self._core.denied.try_all())
-        if limit_ms >= 0:
-            await self._run(self._core.assigned())
-        await self._run(self._core.assignment.ask())
-        return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
+        return ArrowStream((await self._move(self._calls.arrow_stream(timeout)))(keeps=self))
 
     async def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
         """Fetch again the rest of a batch whose records were delivered in part, one by one."""
@@ -403,15 +381,15 @@ class AsyncConsumer:
     async def _wait_for_returns(self) -> None:
         if self._returning:
             if not self._closed:  # the next owner reads the undelivered records of a closed consumer
-                await self._run(self._core.positions.settled())
+                await self._run(self._core.positions.settled)
             self._returning = False
 
-    async def _take_back(self, only: Sequence[TopicPartition] | None = None) -> None:
+    async def _take_back(self, only: Collection[TopicPartition] | None = None) -> None:
         """Fetch again all records of these partitions (None: all) that left the buffer and were not delivered."""
         await self._put_back(only)
         await self._take_back_from(self._reading, only)
 
-    async def _take_back_from(self, reading: BatchReading, only: Sequence[TopicPartition] | None = None) -> None:
+    async def _take_back_from(self, reading: BatchReading, only: Collection[TopicPartition] | None = None) -> None:
         """Fetch again the batch that a cancelled task had begun to decode, if it is of these partitions."""
         batch = await reading.begun()
         for rest in rests_of([] if batch is None else [batch]):
@@ -420,13 +398,20 @@ class AsyncConsumer:
                 self._return(rest)
         await self._wait_for_returns()
 
-    async def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        try:
-            await self.start()
-        except BaseException:
-            coroutine.close()
-            raise
-        return await on_engine(self._engine, coroutine)
+    async def _run(self, work: Work[_T]) -> _T:
+        await self.start()
+        return await on_engine(self._engine, work())
+
+    async def _move(self, move: Move[_T]) -> _T:
+        if move.leaves:
+            self._core.commits.ledger.advance(self._hand.passed())
+        await self._take_back(move.partitions)
+        if move.leaves:
+            await self._tell_revoked()
+        found = await self._run(move.work)
+        if move.seeks:
+            self._hand.seek(move.partitions)
+        return found
 
     def _check(self) -> None:
         self._engine.check_process()
@@ -447,23 +432,15 @@ class AsyncConsumer:
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read only these partitions, as `Consumer.assign` does."""
-        wanted = list(partitions)
-        await self._take_back()
-        await self._tell_revoked()
-        await self._run(self._core.assign(wanted))
+        await self._move(self._calls.assign(partitions))
 
     async def subscribe(self, topics: str | Iterable[str] | None = None, *, pattern: str | None = None) -> None:
         """Read only these topics: all partitions, or those that the group assigns, as `Consumer.subscribe` does."""
-        names, pattern = subscription_of(topics, pattern)
-        await self._take_back()
-        await self._run(self._core.subscribe(names, pattern))
+        await self._move(self._calls.subscribe(topics, pattern))
 
     async def unsubscribe(self) -> None:
         """Stop reading all partitions, as `Consumer.unsubscribe` does."""
-        self._core.commits.ledger.advance(self._hand.passed())
-        await self._take_back()
-        await self._tell_revoked()
-        await self._run(self._core.assign([]))
+        await self._move(self._calls.unsubscribe())
 
     async def _tell_revoked(self) -> None:
         """Call the handlers of a leaving member here, as no read runs meanwhile."""
@@ -481,19 +458,13 @@ class AsyncConsumer:
             >>> asyncio.run(main()).value
             b'JFK-BQN'
         """
-        await self._take_back([partition])
-        await self._run(self._core.positions.seek(partition, offset))
-        self._hand.seek([partition])
+        await self._move(self._calls.seek(partition, offset))
 
     async def seek_to_timestamp(
         self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, int]:
         """Continue at the first record at or after a time, as `Consumer.seek_to_timestamp` does."""
-        chosen = None if partitions is None else partitions_of(partitions)
-        await self._take_back(chosen)
-        found = await self._run(self._core.positions.seek_to(when, chosen))
-        self._hand.seek(chosen)
-        return found
+        return await self._move(self._calls.seek_to(when, partitions))
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Continue at the first offsets, as `Consumer.seek_to_beginning` does."""
@@ -505,12 +476,11 @@ class AsyncConsumer:
 
     async def pause(self, *partitions: TopicPartition) -> None:
         """Stop fetching and delivering these partitions, as `Consumer.pause` does."""
-        await self._take_back(partitions)
-        await self._run(self._core.assignment.pause(partitions, paused=True))
+        await self._move(self._calls.pause(partitions))
 
     async def resume(self, *partitions: TopicPartition) -> None:
         """Fetch and deliver these partitions again, as `Consumer.resume` does."""
-        await self._run(self._core.assignment.pause(partitions, paused=False))
+        await self._run(self._calls.resume(partitions))
 
     @property
     def paused(self) -> set[TopicPartition]:
@@ -519,33 +489,29 @@ class AsyncConsumer:
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record that will be delivered, as `Consumer.position` does."""
-        rest = self._hand.next()
-        if rest is not None and rest[0] == partition:
-            return rest[1]
+        here = self._calls.position_in_hand(partition)
+        if here is not None:
+            return here
         await self._take_back_from(self._reading, [partition])
-        return await self._run(self._core.positions.position(partition))
+        return await self._run(self._calls.position(partition))
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, OffsetSpec]
     ) -> dict[TopicPartition, int | None]:
         """Ask the leaders for the first offset at or after a time, as `Consumer.offsets_for_times` does."""
-        return await self._run(self._core.positions.offsets_for_times(times_of(timestamps)))
+        return await self._run(self._calls.offsets_for_times(timestamps))
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions, as `Consumer.partitions_for` does."""
-        return await self._run(self._core.cluster.partitions(topic))
+        return await self._run(self._calls.partitions_for(topic))
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the first offset of each partition, as `Consumer.beginning_offsets` does."""
-        return await self._run(
-            self._core.positions.beginning_offsets(None if partitions is None else partitions_of(partitions))
-        )
+        return await self._run(self._calls.beginning_offsets(partitions))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the end offset of each partition, as `Consumer.end_offsets` does."""
-        return await self._run(
-            self._core.positions.end_offsets(None if partitions is None else partitions_of(partitions))
-        )
+        return await self._run(self._calls.end_offsets(partitions))
 
     @overload
     def lag(self, partition: TopicPartition) -> int | None: ...
@@ -556,9 +522,7 @@ class AsyncConsumer:
     def lag(self, partition: TopicPartition | None = None) -> int | dict[TopicPartition, int | None] | None:
         """Count the offsets between the position and the end of the log, as `Consumer.lag` does. No request is sent."""
         self._check()
-        if partition is not None:
-            return self._core.positions.lag(partition, self._hand.next())
-        return {where: self._core.positions.lag(where, self._hand.next()) for where in self._core.assignment.partitions}
+        return self._calls.lag(partition)
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
         """Return the high watermark of the last fetch response, as `Consumer.high_watermark` does.
@@ -566,7 +530,7 @@ class AsyncConsumer:
         No request is sent.
         """
         self._check()
-        return self._core.positions.high_watermark(partition)
+        return self._calls.high_watermark(partition)
 
     # --- commits ----------------------------------------------------------------------------------------------------
 
@@ -584,16 +548,13 @@ class AsyncConsumer:
             2
         """
         # The call itself identifies the task: a coroutine may run in another one, as by asyncio.wait_for.
-        return self._commit(what, [] if what is not None else self._core.covered(self._hand))
-
-    async def _commit(self, what: ToCommit | None, handed: list[Handed]) -> None:
-        await self._run(self._core.commits.commit(what, handed=handed))
+        return self._run(self._calls.commit(what))
 
     async def committed(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset | None]:
         """Ask the coordinator for the group's committed offsets, as `Consumer.committed` does."""
-        return await self._run(self._core.commits.committed(None if partitions is None else partitions_of(partitions)))
+        return await self._run(self._calls.committed(partitions))
 
     def processed(self, *, in_hand: bool = False) -> dict[TopicPartition, int]:
         """Return each partition's processed offset, as `Consumer.processed` does, for `AsyncProducer.send_offsets`.
@@ -601,7 +562,7 @@ class AsyncConsumer:
         No request is sent.
         """
         self._check()
-        return self._core.processed(self._hand, in_hand=in_hand)
+        return self._calls.processed(in_hand=in_hand)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the group metadata for `AsyncProducer.send_offsets`, as `Consumer.group_metadata` does."""
@@ -611,7 +572,7 @@ class AsyncConsumer:
 
     async def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states, as `Consumer.metrics` does."""
-        return await self._run(self._core.snapshot())
+        return await self._run(self._calls.metrics)
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109
         """Commit processed offsets, leave the group, and close the connections, as `Consumer.close` does.

@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
-from kafwire.calls.producer_arguments import Header, carry, check_partition, check_topic, wrong_argument
-from kafwire.cluster.cluster import Cluster
-from kafwire.config import ProducerConfig, from_config
+from kafwire.calls.producer import (
+    Header,
+    ProducerCalls,
+    carry,
+    check_partition,
+    check_topic,
+    keywords_of,
+    producer_parts,
+    serializing,
+    wrong_argument,
+)
+from kafwire.config import ProducerConfig
 from kafwire.config.checks import described_by
-from kafwire.errors import ConfigError, KafkaError, UnknownPartition
+from kafwire.errors import KafkaError, UnknownPartition
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import PRODUCER_ARGUMENTS, AsyncProducerNames, refuse_arguments
 from kafwire.producer.buffer._batch import BatchDelivery, Delivery
 from kafwire.producer.send.flush import closed_early, undelivered
 from kafwire.producer.send.sender import CLOSED, Sender
 from kafwire.records._arrow_rows import RowsReader
-from kafwire.runtime.engine import default_engine
-from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.interfaces import Engine, Work
 from kafwire.serializer_calls import Serializers
-from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
     from kafwire.aio.transaction import AsyncTransactionBlock
     from kafwire.config.typed_options import ProducerOptions
-    from kafwire.producer.transactions.manager import Transactions
 
 log = logging.getLogger("kafwire")
 
@@ -77,22 +82,22 @@ class AsyncProducer(AsyncProducerNames):
         engine: Engine | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        self._config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
-        serializers = Serializers.of(self._config)
-        self._engine = default_engine() if engine is None else engine
-        self._sender = Sender(Cluster(self._engine, self._config), self._config)
+        options_given = {"bootstrap_servers": bootstrap_servers, **options}
+        self._sender, serializers = producer_parts(options_given, engine, blocking=False)
+        self._config, self._engine = self._sender.config, self._sender.cluster.engine
+        self._calls = ProducerCalls(self._sender)
         self._accumulator = self._sender.accumulator
         self._loops = LoopRegistry(self._accumulator.budget)
         self._closed = False
         if serializers is not None:
             self._serializers = serializers
             kind: Any = type(self)  # mypy does not accept these classes as hashable
-            self.__class__ = _serializing(kind)
+            self.__class__ = serializing(kind, AsyncProducer, _SerializingProducer)
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a producer from Kafka's own option names, as `Producer.from_config` does."""
-        return cls(engine=engine, **from_config(ProducerConfig, options))
+        return cls(engine=engine, **keywords_of(options))
 
     async def start(self) -> None:
         """Connect, so that an unreachable cluster raises an error here. Otherwise the first `send` connects.
@@ -110,8 +115,7 @@ class AsyncProducer(AsyncProducerNames):
             ...     await producer.close()
             >>> asyncio.run(main())
         """
-        self._check()
-        await self._run(self._sender.connect())
+        await self._run(self._sender.connect)
 
     async def send(
         self,
@@ -296,13 +300,11 @@ class AsyncProducer(AsyncProducerNames):
             >>> asyncio.run(main())
             True
         """
-        self._check()
-        await self._run(self._sender.flush(timeout_of(timeout)))
+        await self._run(self._calls.flush(timeout))
 
     async def purge(self, *, in_flight: bool = False) -> int:
         """Give up buffered records at once, as `Producer.purge` does."""
-        self._check()
-        return await self._run(self._sender.purge(in_flight=in_flight))
+        return await self._run(self._calls.purge(in_flight=in_flight))
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
@@ -320,33 +322,33 @@ class AsyncProducer(AsyncProducerNames):
             >>> asyncio.run(main()).offset
             3
         """
-        transactions = self._transactional()
+        self._check()
         from kafwire.aio.transaction import AsyncTransactionBlock
 
-        return AsyncTransactionBlock(self, transactions, timeout)
+        return AsyncTransactionBlock(self, self._calls.transactions(), timeout)
 
     async def init_transactions(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # it goes on
         """Take over the `transactional_id` (KIP-98), as `Producer.init_transactions` does."""
-        await self._run(self._transactional().initialize(timeout_of(timeout)))
+        await self._run(self._calls.init_transactions(timeout))
 
     async def begin_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Begin a transaction, as `Producer.begin_transaction` does."""
-        await self._run(self._transactional().begin(timeout_of(timeout)))
+        await self._run(self._calls.begin_transaction(timeout))
 
     async def commit_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Flush, and commit, as `Producer.commit_transaction` does.
 
         Cancelling this call does not stop the commit. Call it again to wait for its outcome.
         """
-        await self._run(self._transactional().commit(timeout_of(timeout)))
+        await self._run(self._calls.commit_transaction(timeout))
 
     async def abort_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Drop unsent records, and abort, as `Producer.abort_transaction` does."""
-        await self._run(self._transactional().abort(timeout_of(timeout)))
+        await self._run(self._calls.abort_transaction(timeout))
 
     async def detach(self, timeout: float | None = None) -> TransactionHandle:  # noqa: ASYNC109
         """Flush, and detach the open transaction, as `Producer.detach` does."""
-        return await self._run(self._transactional().detach(timeout_of(timeout)))
+        return await self._run(self._calls.detach(timeout))
 
     async def send_offsets(
         self,
@@ -355,42 +357,34 @@ class AsyncProducer(AsyncProducerNames):
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> None:
         """Commit offsets of a consumer group with the transaction, as `Producer.send_offsets` does."""
-        await self._run(self._transactional().send_offsets(offsets, group, timeout_of(timeout)))
+        await self._run(self._calls.send_offsets(offsets, group, timeout))
 
     send_offsets_to_transaction = send_offsets
-
-    def _transactional(self) -> Transactions:
-        self._check()
-        if self._sender.transactions is None:
-            raise ConfigError("transactions need a transactional_id: give the producer one")
-        return self._sender.transactions
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions, as `Producer.partitions_for` does."""
-        self._check()
-        return await self._run(self._sender.cluster.partitions(topic))
+        return await self._run(self._calls.partitions_for(topic))
 
     async def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states, as `Producer.metrics` does."""
-        self._check()
-        return await self._run(self._sender.snapshot())
+        return await self._run(self._calls.metrics)
 
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # of the last flush
         """Flush, then close, as `Producer.close` does.
 
         A call that is cancelled leaves a producer that closes by itself.
         """
-        lost = await self._close(timeout_of(timeout))
+        lost = await self._close(self._calls.close(timeout))
         if lost:
             raise closed_early(lost)
 
-    async def _close(self, timeout: float | None) -> dict[str, int]:  # noqa: ASYNC109
+    async def _close(self, close: Work[dict[str, int]]) -> dict[str, int]:
         if self._closed or self._engine.is_over:
             return {}
         self._closed = True
-        closing = asyncio.ensure_future(self._run(self._sender.close(timeout)))
+        closing = asyncio.ensure_future(on_engine(self._engine, close()))
         return await asyncio.shield(closing)
 
     async def __aenter__(self) -> Self:
@@ -403,7 +397,7 @@ class AsyncProducer(AsyncProducerNames):
             await self.close()
             return
         # A cancelled task must end soon, and not wait for the delivery timeout of an unreachable broker.
-        lost = await self._close(CANCELLED_FLUSH_S)
+        lost = await self._close(self._calls.close(CANCELLED_FLUSH_S))
         if lost:
             log.warning("kafwire: a producer was cancelled with %s not acknowledged", undelivered(lost))
 
@@ -411,8 +405,9 @@ class AsyncProducer(AsyncProducerNames):
         if not getattr(self, "_closed", True) and not self._engine.is_over:
             self._engine.start(self._sender.retire)
 
-    def _run(self, coroutine: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
-        return on_engine(self._engine, coroutine)
+    async def _run(self, work: Work[_T]) -> _T:
+        self._check()
+        return await on_engine(self._engine, work())
 
     def _check(self) -> None:
         self._engine.check_process()
@@ -422,12 +417,13 @@ class AsyncProducer(AsyncProducerNames):
     async def _learn(self, loop_state: LoopState, topics: list[str], until: float) -> None:
         for topic in topics:
             check_topic(topic)
-        await self._run(self._sender.ensure_metadata(topics, max(0.0, until - loop_state.loop.time()) * 1000))
+        left_ms = max(0.0, until - loop_state.loop.time()) * 1000
+        await on_engine(self._engine, self._sender.ensure_metadata(topics, left_ms))
 
     async def _learn_partition(self, loop_state: LoopState, missing: UnknownPartition, until: float) -> None:
         self._check()
         left_ms = max(0.0, until - loop_state.loop.time()) * 1000
-        await self._run(self._sender.ensure_partition(missing, left_ms))
+        await on_engine(self._engine, self._sender.ensure_partition(missing, left_ms))
 
     def _deadline(self, loop_state: LoopState) -> float:
         return loop_state.loop.time() + self._config.max_block_ms / 1000
@@ -515,11 +511,3 @@ class _SerializingProducer(AsyncProducer):
 
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:
         return self._serializers.chunks(topic, data)
-
-
-@cache
-def _serializing(kind: type[AsyncProducer]) -> type[AsyncProducer]:
-    """Return a subclass of `kind` with serializers, with the same name. Methods of `kind` take precedence."""
-    bases = (_SerializingProducer,) if kind is AsyncProducer else (kind, _SerializingProducer)
-    same = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    return type(kind.__name__, bases, same)

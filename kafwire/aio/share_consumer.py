@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
-from kafwire.calls.consumer_arguments import layouts, milliseconds, names_of, servers_first
-from kafwire.cluster.cluster import Cluster
-from kafwire.config import ShareConsumerConfig, from_config
+from kafwire.calls.consumer import servers_first
+from kafwire.calls.share import ShareCalls, keywords_of, share_core
+from kafwire.config import ShareConsumerConfig
 from kafwire.config.checks import described_by
 from kafwire.consumer.core import CLOSE_SECONDS
-from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_batch import ShareBatch
-from kafwire.consumer.share.share_core import ShareCore
 from kafwire.consumer.share.share_fetcher import FetchedRange
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import SHARE_CONSUMER, SHARE_CONSUMER_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.engine import default_engine
-from kafwire.runtime.interfaces import Engine
-from kafwire.serializer_calls import Deserializers
+from kafwire.runtime.interfaces import Engine, Work
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ShareConsumerOptions
     from kafwire.records import Record
 
-_ARGUMENTS = ("topics", "columns", "layout")
+_T = TypeVar("_T")
 
 
 @refuse_arguments(SHARE_CONSUMER_ARGUMENTS, blocking=False)
@@ -75,22 +70,16 @@ class AsyncShareConsumer:
         engine: Engine | None = None,
         **options: Unpack[ShareConsumerOptions],
     ) -> None:
-        config = ShareConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
-        make_layout = layouts(columns, layout)
-        names = names_of(topics, in_share_group=True)
-        deserializers = Deserializers.of(config, layout, blocking=True)
-        self._engine = default_engine() if engine is None else engine
-        self._core = ShareCore(Cluster(self._engine, config), config, names, make_layout, deserializers)
-        self._in_hand: list[ShareBatch] = []
-        self._records = RecordsInHand(explicit=self._core.explicit)
-        self._fetched: deque[FetchedRange] = deque()  # acquired ranges that are not decoded
-        self._waiting: deque[ShareBatch] = deque()  # decoded batches that were not delivered
+        self._core = share_core(bootstrap_servers, options, engine, topics, columns, layout)
+        self._engine = self._core.cluster.engine
+        self._calls = ShareCalls(self._core)
+        self._records, self._waiting = self._calls.records, self._calls.waiting
         self._begun = self._closed = False
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a consumer from Kafka's own option names, as `ShareConsumer.from_config` does."""
-        return cls(engine=engine, **from_config(ShareConsumerConfig, options, arguments=_ARGUMENTS))
+        return cls(engine=engine, **keywords_of(options))
 
     async def start(self) -> None:
         """Connect, and join the group. `async with` and the first call do this too.
@@ -107,36 +96,25 @@ class AsyncShareConsumer:
     async def batches(self, timeout: float | None = None) -> AsyncIterator[ShareBatch]:  # noqa: ASYNC109
         """Iterate over acquired records, in batches of one partition, as `ShareConsumer.batches` does."""
         while await self._fill(timeout, by_silence=True):
-            batch = self._waiting.popleft()
-            batch._acquired.see_all()
-            self._in_hand = [batch]
-            yield batch
+            yield self._calls.hand_out(1)[0]
 
     async def poll(self, timeout: float | None = 0.0) -> list[ShareBatch]:  # noqa: ASYNC109
         """Return batches of acquired records, as `ShareConsumer.poll` does."""
         await self._fill(timeout)
-        self._in_hand = list(self._waiting)
-        self._waiting.clear()
-        for batch in self._in_hand:
-            batch._acquired.see_all()
-        return list(self._in_hand)
+        return self._calls.hand_out()
 
     async def _fill(self, timeout: float | None, *, by_silence: bool = False) -> bool:  # noqa: ASYNC109
         """Count the records in hand as processed, and wait for batches; return False if none came."""
-        limit_ms = milliseconds(timeout)
+        begin, fetched = self._calls.read(timeout, by_silence=by_silence), self._calls.fetched
         await self.start()
-        until_ms = self._core.cluster.engine.now_ms() + limit_ms
-        silence = self._core.silence(limit_ms) if by_silence else None
-        self._settle()
-        self._core.drop_expired(self._waiting)
+        more = begin()
         while not self._waiting:
-            if not self._fetched:
-                left_ms = None if limit_ms < 0 else max(0.0, until_ms - self._core.cluster.engine.now_ms())
-                self._fetched += await on_engine(self._engine, self._core.next(left_ms, silence))
-            if not self._fetched:
+            if not fetched:
+                fetched += await on_engine(self._engine, more())
+            if not fetched:
                 return False
-            while self._fetched:
-                batch = await self._decoded(self._fetched.popleft())
+            while fetched:
+                batch = await self._decoded(fetched.popleft())
                 if batch is not None:
                     self._waiting.append(batch)
         return True
@@ -181,29 +159,15 @@ class AsyncShareConsumer:
             KafkaError: as `ShareConsumer.acknowledge` does.
         """
         self._check()
-        self._core.open_batches.acknowledge(record, kind)
-
-    def _settle(self) -> None:
-        """Accept the records in hand, in implicit mode, as the user reads on."""
-        rest = self._records.leave()
-        if rest is not None:
-            self._fetched.appendleft(rest)
-        held, self._in_hand = self._in_hand, []
-        if not self._core.explicit:
-            for batch in held:
-                batch.accept()
+        self._calls.acknowledge(record, kind)
 
     async def commit(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Send all acknowledgements, and wait for the brokers' responses, as `ShareConsumer.commit` does."""
-        await self.start()
-        limit_ms = self._core.config.default_api_timeout_ms if timeout is None else milliseconds(timeout)
-        await on_engine(self._engine, self._core.commit(float(limit_ms)))
+        await self._run(self._calls.commit(timeout))
 
     async def subscribe(self, topics: str | Iterable[str]) -> None:
         """Read only these topics, as `ShareConsumer.subscribe` does."""
-        names = names_of(topics, in_share_group=True)
-        await self.start()
-        await on_engine(self._engine, self._core.subscribe(names))
+        await self._run(self._calls.subscribe(topics))
 
     @property
     def subscription(self) -> set[str]:
@@ -220,12 +184,16 @@ class AsyncShareConsumer:
             KafkaError: the consumer is closed.
         """
         self._check()
-        return await on_engine(self._engine, self._core.snapshot())
+        return await on_engine(self._engine, self._calls.metrics())
 
     def _check(self) -> None:
         self._engine.check_process()
         if self._closed:
             raise KafkaError("this consumer is closed: make a new one")
+
+    async def _run(self, work: Work[_T]) -> _T:
+        await self.start()
+        return await on_engine(self._engine, work())
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109
         """Send all acknowledgements, release other records, and leave, as `ShareConsumer.close` does.

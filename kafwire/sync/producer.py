@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from functools import cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from kafwire.calls.producer_arguments import (
+from kafwire.calls.producer import (
+    ProducerCalls,
     carry,
     check_partition,
     check_topic,
+    keywords_of,
+    producer_parts,
+    serializing,
     wrong_argument,
 )
-from kafwire.cluster.cluster import Cluster
-from kafwire.config import ProducerConfig, from_config
+from kafwire.config import ProducerConfig
 from kafwire.config.checks import described_by
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.handles import refuse_copy
@@ -25,17 +27,16 @@ from kafwire.producer.buffer._batch import BatchDelivery, Delivery
 from kafwire.producer.send.flush import closed_early
 from kafwire.producer.send.sender import CLOSED, Sender
 from kafwire.records._arrow_rows import RowsReader
-from kafwire.runtime.engine import default_engine
-from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.interfaces import Engine, Work
 from kafwire.serializer_calls import Serializers
-from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ProducerOptions
-    from kafwire.producer.transactions.manager import Transactions
     from kafwire.sync.client import Client
     from kafwire.sync.transaction import TransactionBlock
+
+_T = TypeVar("_T")
 
 
 @refuse_arguments(PRODUCER_ARGUMENTS, blocking=True)
@@ -72,28 +73,25 @@ class Producer(RecordSender, ProducerNames):
         engine: Engine | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
-        self._open(Cluster(default_engine() if engine is None else engine, config), config)
+        self._open(*producer_parts({"bootstrap_servers": bootstrap_servers, **options}, engine, blocking=True))
 
     @classmethod
     def _sharing(cls, client: Client, options: Mapping[str, Any]) -> Self:
         """Make a producer on the connections of a client, which stay open when the producer is closed."""
         producer = cls.__new__(cls)
-        producer._open(client._cluster, ProducerConfig.build(options), is_shared=True)
+        producer._open(*producer_parts(options, None, blocking=True, shared=client._cluster))
         return producer
 
-    def _open(self, cluster: Cluster, config: ProducerConfig, *, is_shared: bool = False) -> None:
-        self._config = config
-        serializers = Serializers.of(config, blocking=True)
-        self._engine = cluster.engine
-        self._cluster = cluster
-        self._sender = Sender(cluster, config, is_shared=is_shared)
-        self._accumulator = self._sender.accumulator
+    def _open(self, sender: Sender, serializers: Serializers | None) -> None:
+        self._sender, self._config, self._cluster = sender, sender.config, sender.cluster
+        self._calls = ProducerCalls(sender)
+        self._engine = self._cluster.engine
+        self._accumulator = sender.accumulator
         self._closed = False
         if serializers is not None:
             self._serializers = serializers
             kind: Any = type(self)  # mypy does not accept these classes as hashable
-            self.__class__ = _serializing(kind)
+            self.__class__ = serializing(kind, Producer, _SerializingProducer)
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
@@ -112,7 +110,7 @@ class Producer(RecordSender, ProducerNames):
         Example:
             >>> kafwire.Producer.from_config({"bootstrap.servers": bootstrap, "linger.ms": 5}).close()
         """
-        return cls(engine=engine, **from_config(ProducerConfig, options))
+        return cls(engine=engine, **keywords_of(options))
 
     def send_batch(self, topic: str | None, data: Any, *, partition: int | None = None) -> BatchDelivery:
         """Send every row of Arrow data.
@@ -211,8 +209,7 @@ class Producer(RecordSender, ProducerNames):
             >>> delivery.done()
             True
         """
-        self._check()
-        self._engine.run(self._sender.flush, timeout_of(timeout))
+        self._run(self._calls.flush(timeout))
 
     def purge(self, *, in_flight: bool = False) -> int:
         """Give up buffered records at once. Their deliveries fail with `PurgedError`.
@@ -238,8 +235,7 @@ class Producer(RecordSender, ProducerNames):
             >>> delivery.exception()
             PurgedError(...)
         """
-        self._check()
-        return self._engine.run(self._sender.purge, in_flight=in_flight)
+        return self._run(self._calls.purge(in_flight=in_flight))
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
@@ -268,10 +264,10 @@ class Producer(RecordSender, ProducerNames):
             >>> delivery.result().offset
             3
         """
-        transactions = self._transactional()
+        self._check()
         from kafwire.sync.transaction import TransactionBlock
 
-        return TransactionBlock(self, transactions, timeout)
+        return TransactionBlock(self, self._calls.transactions(), timeout)
 
     def init_transactions(self, timeout: float | None = None) -> None:
         """Take over the `transactional_id` (KIP-98).
@@ -291,7 +287,7 @@ class Producer(RecordSender, ProducerNames):
             >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
             ...     producer.init_transactions()
         """
-        self._engine.run(self._transactional().initialize, timeout_of(timeout))
+        self._run(self._calls.init_transactions(timeout))
 
     def begin_transaction(self, timeout: float | None = None) -> None:
         """Begin a transaction.
@@ -311,7 +307,7 @@ class Producer(RecordSender, ProducerNames):
             ...     delivery = producer.send(topic, b"EWR-IAH")
             ...     producer.commit_transaction()
         """
-        self._engine.run(self._transactional().begin, timeout_of(timeout))
+        self._run(self._calls.begin_transaction(timeout))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Flush, and commit. Returns when the coordinator has committed or refused.
@@ -326,7 +322,7 @@ class Producer(RecordSender, ProducerNames):
             ProducerFencedError: another producer has taken over the `transactional_id`. Close this one.
             TransactionStateError: there is no transaction.
         """
-        self._engine.run(self._transactional().commit, timeout_of(timeout))
+        self._run(self._calls.commit_transaction(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Drop unsent records, and abort. Deliveries of the transaction fail with `TransactionAbortedError`.
@@ -347,7 +343,7 @@ class Producer(RecordSender, ProducerNames):
             ...     producer.begin_transaction()
             ...     producer.abort_transaction()
         """
-        self._engine.run(self._transactional().abort, timeout_of(timeout))
+        self._run(self._calls.abort_transaction(timeout))
 
     def detach(self, timeout: float | None = None) -> TransactionHandle:
         """Flush, and detach the open transaction: another process commits or aborts it by its handle.
@@ -375,7 +371,7 @@ class Producer(RecordSender, ProducerNames):
             ...     handle = producer.detach()
             >>> request = kafwire.protocol.EndTxnRequest(**handle._asdict(), committed=True)
         """
-        return self._engine.run(self._transactional().detach, timeout_of(timeout))
+        return self._run(self._calls.detach(timeout))
 
     def send_offsets(
         self,
@@ -408,15 +404,9 @@ class Producer(RecordSender, ProducerNames):
             >>> consumer.committed()[partition]
             3
         """
-        self._engine.run(self._transactional().send_offsets, offsets, group, timeout_of(timeout))
+        self._run(self._calls.send_offsets(offsets, group, timeout))
 
     send_offsets_to_transaction = send_offsets
-
-    def _transactional(self) -> Transactions:
-        self._check()
-        if self._sender.transactions is None:
-            raise ConfigError("transactions need a transactional_id: give the producer one")
-        return self._sender.transactions
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
@@ -438,8 +428,7 @@ class Producer(RecordSender, ProducerNames):
             >>> producer.partitions_for(topic)
             {0}
         """
-        self._check()
-        return self._engine.run(self._sender.cluster.partitions, topic)
+        return self._run(self._calls.partitions_for(topic))
 
     def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states. docs/operate/metrics.md has names and units.
@@ -456,8 +445,7 @@ class Producer(RecordSender, ProducerNames):
             >>> sorted(producer.metrics())
             ['connections', 'partitions', 'producer']
         """
-        self._check()
-        return self._engine.run(self._sender.snapshot)
+        return self._run(self._calls.metrics)
 
     def close(self, timeout: float | None = None) -> None:
         """Flush, then close. An open transaction is aborted; one that is being committed is completed.
@@ -481,8 +469,9 @@ class Producer(RecordSender, ProducerNames):
         if self._closed or self._engine.is_over:
             return
         self._engine.check_caller()  # from a callback: the producer stays open
+        close = self._calls.close(timeout)
         self._closed = True
-        lost = self._engine.run(self._sender.close, timeout_of(timeout))
+        lost = self._engine.run(close)
         if lost:
             raise closed_early(lost)
 
@@ -537,6 +526,10 @@ class Producer(RecordSender, ProducerNames):
         if self._closed:
             raise KafkaError(CLOSED)
 
+    def _run(self, work: Work[_T]) -> _T:
+        self._check()
+        return self._engine.run(work)
+
     def _learn(self, topics: list[str], deadline: float) -> None:
         """Give the accumulator the metadata of these topics, if it lacks any."""
         new = [topic for topic in topics if not isinstance(topic, str) or topic not in self._accumulator.topics]
@@ -580,11 +573,3 @@ class _SerializingProducer(Producer):
 
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:
         return self._serializers.chunks(topic, data)
-
-
-@cache
-def _serializing(kind: type[Producer]) -> type[Producer]:
-    """Return a subclass of `kind` with serializers, with the same name. Methods of `kind` take precedence."""
-    bases = (_SerializingProducer,) if kind is Producer else (kind, _SerializingProducer)
-    same = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    return type(kind.__name__, bases, same)

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import TypeVar
 
-from kafwire.cluster.delegation_tokens import DelegationTokens
-from kafwire.runtime.interfaces import Engine
+from kafwire.calls.client import ClientCalls
+from kafwire.errors import KafkaError
+from kafwire.runtime.interfaces import Engine, Work
 from kafwire.secret import Secret
 from kafwire.types import DelegationToken
+
+_T = TypeVar("_T")
 
 
 class TokenCalls:
     """A part of `Client`, which has these attributes."""
 
     _engine: Engine
-    _tokens: DelegationTokens
-    _check: Callable[[], None]
+    _calls: ClientCalls
+    _closed: bool
+
+    def _check(self) -> None:
+        self._engine.check_process()
+        if self._closed:
+            raise KafkaError("this client is closed")
+
+    def _run(self, work: Work[_T]) -> _T:
+        self._check()
+        return self._engine.run(work)
 
     def create_delegation_token(
         self, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None, owner: str | None = None
@@ -57,8 +70,7 @@ class TokenCalls:
             ... }
             >>> kafwire.Producer(**by_token).close()
         """
-        self._check()
-        return self._engine.run(self._tokens.create(renewers, max_lifetime_ms, owner))
+        return self._run(self._calls.create_delegation_token(renewers, max_lifetime_ms, owner))
 
     def renew_delegation_token(self, hmac: Secret | str, period_ms: int | None = None) -> int:
         """Renew a delegation token: set a later expiry time. Its owner and its renewers may do this.
@@ -83,8 +95,7 @@ class TokenCalls:
             ...     for token in client.describe_delegation_tokens(owners=["admin"]):
             ...         assert client.renew_delegation_token(token.hmac) >= token.expires_at_ms
         """
-        self._check()
-        return self._engine.run(self._tokens.renew(hmac, period_ms))
+        return self._run(self._calls.renew_delegation_token(hmac, period_ms))
 
     def expire_delegation_token(self, hmac: Secret | str, period_ms: int | None = None) -> int:
         """Expire a delegation token early. Its owner and its renewers may do this.
@@ -109,8 +120,7 @@ class TokenCalls:
             ...     for token in client.describe_delegation_tokens(owners=["admin"]):
             ...         assert client.expire_delegation_token(token.hmac) <= token.expires_at_ms
         """
-        self._check()
-        return self._engine.run(self._tokens.expire(hmac, period_ms))
+        return self._run(self._calls.expire_delegation_token(hmac, period_ms))
 
     def describe_delegation_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
         """List the delegation tokens that this user may see, their secrets included.
@@ -136,5 +146,4 @@ class TokenCalls:
             ...     client.describe_delegation_tokens(owners=["carol"])
             []
         """
-        self._check()
-        return self._engine.run(self._tokens.describe(owners))
+        return self._run(self._calls.describe_delegation_tokens(owners))

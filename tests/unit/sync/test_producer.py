@@ -310,7 +310,7 @@ def test_a_block_that_was_ended_inside_does_nothing_at_its_end(flavour: Flavour)
     flavour.get(producer.begin_transaction())
     flavour.get(producer.send("t", b"another's", partition=0))
     flavour.leave(block)
-    assert producer._transactional().state is State.IN_TRANSACTION, "that one goes on"
+    assert producer._calls.transactions().state is State.IN_TRANSACTION, "that one goes on"
     flavour.get(producer.commit_transaction())
     flavour.world.pass_time(1)
     assert committed_values(log_of(flavour.world)) == [b"another's"]
