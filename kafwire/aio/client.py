@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.aio.bridge import on_engine
@@ -94,11 +93,11 @@ class AsyncClient(AsyncTokenCalls):
 
     async def topic(self, name: str) -> TopicInfo:
         """Look up a topic's id and its partitions, as `Client.topic` does."""
-        return await self._run(self._calls.topic(name))
+        return await self._run(self._cluster.topic, name)
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions, as `Client.partitions_for` does."""
-        return await self._run(self._calls.partitions_for(topic))
+        return await self._run(self._cluster.partitions, topic)
 
     async def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
         """Ask a broker for the cluster's brokers and topics, as `Client.metadata` does."""
@@ -206,11 +205,3 @@ class AsyncClient(AsyncTokenCalls):
         self._closed = True
         self._engine.start(self._cluster.shut)  # so that it closes even if the waiting caller is cancelled
         await on_engine(self._engine, asyncio.sleep(0))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

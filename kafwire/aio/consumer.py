@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -19,10 +18,12 @@ from collections.abc import (
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
+from kafwire.aio.awaiting_client import StartedClient
 from kafwire.aio.batch_reader import BatchReading
 from kafwire.aio.bridge import on_engine
 from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.calls.consumer import ConsumerCalls, Move, consumer_core, keywords_of, servers_first
+from kafwire.cluster.list_offsets import EARLIEST, LATEST
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig
 from kafwire.config.checks import described_by
@@ -35,7 +36,7 @@ from kafwire.consumer.offsets.hand import Hand, UnreadRemainder, rests_of
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
-from kafwire.runtime.interfaces import Engine, Work
+from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import log
 from kafwire.serializer_calls import Deserializers
 from kafwire.timeouts import milliseconds
@@ -50,7 +51,7 @@ _T = TypeVar("_T")
 
 @refuse_arguments(CONSUMER_ARGUMENTS, blocking=False)
 @described_by(ConsumerConfig)
-class AsyncConsumer:
+class AsyncConsumer(StartedClient):
     """`kafwire.Consumer` for asyncio: reads partitions. An async context manager.
 
     It connects in `async with`, or on the first call. Fetched data below 256 KiB is decoded in the loop's thread,
@@ -110,7 +111,7 @@ class AsyncConsumer:
         )
         if self._core.config.consumer_timeout_ms is not None:
             log.warning("consumer_timeout_ms has no effect here: batches(timeout=seconds) ends after a silence")
-        self._engine = self._core.cluster.engine
+        self._engine, self._abandon = self._core.cluster.engine, self._core.abandon
         self._fed: list[Batch] = []
         self._hand = self._core.commits.ledger.join(Hand(self._core.fetcher, _Fed(self._fed), by_task=True))
         self._calls = ConsumerCalls(self._core, self._hand)
@@ -347,7 +348,7 @@ class AsyncConsumer:
     def stop(self) -> None:
         """Deliver no more records, as `Consumer.stop` does. `await consumer.close()` closes."""
         self._check()
-        self._calls.stop()
+        self._engine.start(self._core.stop)
         return cast("None", NOT_AWAITED)
 
     async def arrow_stream(self, timeout: float | None = None) -> ArrowStream:  # noqa: ASYNC109  # of silence
@@ -398,10 +399,6 @@ class AsyncConsumer:
                 self._return(rest)
         await self._wait_for_returns()
 
-    async def _run(self, work: Work[_T]) -> _T:
-        await self.start()
-        return await on_engine(self._engine, work())
-
     async def _move(self, move: Move[_T]) -> _T:
         if move.leaves:
             self._core.commits.ledger.advance(self._hand.passed())
@@ -412,11 +409,6 @@ class AsyncConsumer:
         if move.seeks:
             self._hand.seek(move.partitions)
         return found
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError("this consumer is closed: make a new one")
 
     # --- partitions and positions -----------------------------------------------------------------------------------
 
@@ -489,11 +481,11 @@ class AsyncConsumer:
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record that will be delivered, as `Consumer.position` does."""
-        here = self._calls.position_in_hand(partition)
-        if here is not None:
-            return here
+        rest = self._hand.next()
+        if rest is not None and rest[0] == partition:
+            return rest[1]
         await self._take_back_from(self._reading, [partition])
-        return await self._run(self._calls.position(partition))
+        return await self._run(self._core.positions.position, partition)
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, OffsetSpec]
@@ -503,15 +495,15 @@ class AsyncConsumer:
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions, as `Consumer.partitions_for` does."""
-        return await self._run(self._calls.partitions_for(topic))
+        return await self._run(self._core.cluster.partitions, topic)
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the first offset of each partition, as `Consumer.beginning_offsets` does."""
-        return await self._run(self._calls.beginning_offsets(partitions))
+        return await self._run(self._calls.ends(partitions, EARLIEST))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the end offset of each partition, as `Consumer.end_offsets` does."""
-        return await self._run(self._calls.end_offsets(partitions))
+        return await self._run(self._calls.ends(partitions, LATEST))
 
     @overload
     def lag(self, partition: TopicPartition) -> int | None: ...
@@ -530,7 +522,7 @@ class AsyncConsumer:
         No request is sent.
         """
         self._check()
-        return self._calls.high_watermark(partition)
+        return self._core.positions.high_watermark(partition)
 
     # --- commits ----------------------------------------------------------------------------------------------------
 
@@ -562,7 +554,7 @@ class AsyncConsumer:
         No request is sent.
         """
         self._check()
-        return self._calls.processed(in_hand=in_hand)
+        return self._core.processed(self._hand, in_hand=in_hand)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the group metadata for `AsyncProducer.send_offsets`, as `Consumer.group_metadata` does."""
@@ -572,7 +564,7 @@ class AsyncConsumer:
 
     async def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states, as `Consumer.metrics` does."""
-        return await self._run(self._calls.metrics)
+        return await self._run(self._core.snapshot)
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109
         """Commit processed offsets, leave the group, and close the connections, as `Consumer.close` does.
@@ -604,14 +596,6 @@ class AsyncConsumer:
         closing = asyncio.ensure_future(on_engine(self._engine, self._core.close(timeout, failed=failed)))
         await asyncio.shield(closing)
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -619,11 +603,6 @@ class AsyncConsumer:
 
     def __repr__(self) -> str:
         return repr_of(self, self._core, closed=self._closed)
-
-    def __del__(self) -> None:
-        if getattr(self, "_begun", False) and not self._closed and not self._engine.is_over:
-            warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
-            self._engine.start(self._core.abandon)
 
 
 class _NotAwaited:

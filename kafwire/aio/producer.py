@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from kafwire.aio.awaiting_client import AwaitingClient
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
 from kafwire.calls.producer import (
@@ -23,13 +24,13 @@ from kafwire.calls.producer import (
 )
 from kafwire.config import ProducerConfig
 from kafwire.config.checks import described_by
-from kafwire.errors import KafkaError, UnknownPartition
+from kafwire.errors import UnknownPartition
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import PRODUCER_ARGUMENTS, AsyncProducerNames, refuse_arguments
 from kafwire.producer.buffer._batch import BatchDelivery, Delivery
+from kafwire.producer.buffer.rows_to_send import RowsToSend
 from kafwire.producer.send.flush import closed_early, undelivered
-from kafwire.producer.send.sender import CLOSED, Sender
-from kafwire.records._arrow_rows import RowsReader
+from kafwire.producer.send.sender import CLOSED
 from kafwire.runtime.interfaces import Engine, Work
 from kafwire.serializer_calls import Serializers
 from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition, TransactionHandle
@@ -40,14 +41,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire")
 
-_T = TypeVar("_T")
 # How long a cancelled `async with` still waits for acknowledgements.
 CANCELLED_FLUSH_S = 1.0
 
 
 @refuse_arguments(PRODUCER_ARGUMENTS, blocking=False)
 @described_by(ProducerConfig)
-class AsyncProducer(AsyncProducerNames):
+class AsyncProducer(AsyncProducerNames, AwaitingClient):
     """`kafwire.Producer` for asyncio: sends records. An async context manager.
 
     It may be created outside a running loop, and used by any number of tasks, from several loops and threads. Nothing
@@ -74,6 +74,7 @@ class AsyncProducer(AsyncProducerNames):
     __reduce_ex__ = refuse_copy
 
     _serializers: Serializers
+    _closed_text = CLOSED
 
     def __init__(
         self,
@@ -243,7 +244,7 @@ class AsyncProducer(AsyncProducerNames):
         """
         self._check()
         loop_state = self._loops.here()
-        rows = _RowsToSend(self._sender, topic, self._pieces(topic, data), partition)
+        rows = RowsToSend(self._accumulator, topic, self._pieces(topic, data), partition)
         try:
             await self._send_rows(loop_state, rows, topic, data)
         except BaseException as error:
@@ -251,7 +252,7 @@ class AsyncProducer(AsyncProducerNames):
             raise
         return AsyncBatchDelivery(self._loops, BatchDelivery(rows.parts))
 
-    async def _send_rows(self, loop_state: LoopState, rows: _RowsToSend, topic: str | None, data: Any) -> None:
+    async def _send_rows(self, loop_state: LoopState, rows: RowsToSend, topic: str | None, data: Any) -> None:
         if topic is not None and (not isinstance(topic, str) or topic not in self._accumulator.topics):
             await self._learn(loop_state, [topic], self._deadline(loop_state))
         rows.partition = check_partition(rows.partition)
@@ -277,7 +278,7 @@ class AsyncProducer(AsyncProducerNames):
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:  # noqa: ARG002
         return (data,)
 
-    async def _pass(self, loop_state: LoopState, rows: _RowsToSend, *, inline: bool) -> bool:
+    async def _pass(self, loop_state: LoopState, rows: RowsToSend, *, inline: bool) -> bool:
         if inline:
             return rows.go_on()
         # An encoding thread cannot be stopped: a cancelled task ends once the thread has stopped.
@@ -304,7 +305,7 @@ class AsyncProducer(AsyncProducerNames):
 
     async def purge(self, *, in_flight: bool = False) -> int:
         """Give up buffered records at once, as `Producer.purge` does."""
-        return await self._run(self._calls.purge(in_flight=in_flight))
+        return await self._run(self._sender.purge, in_flight=in_flight)
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
@@ -365,11 +366,11 @@ class AsyncProducer(AsyncProducerNames):
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions, as `Producer.partitions_for` does."""
-        return await self._run(self._calls.partitions_for(topic))
+        return await self._run(self._sender.cluster.partitions, topic)
 
     async def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states, as `Producer.metrics` does."""
-        return await self._run(self._calls.metrics)
+        return await self._run(self._sender.snapshot)
 
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # of the last flush
         """Flush, then close, as `Producer.close` does.
@@ -387,9 +388,6 @@ class AsyncProducer(AsyncProducerNames):
         closing = asyncio.ensure_future(on_engine(self._engine, close()))
         return await asyncio.shield(closing)
 
-    async def __aenter__(self) -> Self:
-        return self
-
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -405,15 +403,6 @@ class AsyncProducer(AsyncProducerNames):
         if not getattr(self, "_closed", True) and not self._engine.is_over:
             self._engine.start(self._sender.retire)
 
-    async def _run(self, work: Work[_T]) -> _T:
-        self._check()
-        return await on_engine(self._engine, work())
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError(CLOSED)
-
     async def _learn(self, loop_state: LoopState, topics: list[str], until: float) -> None:
         for topic in topics:
             check_topic(topic)
@@ -427,65 +416,6 @@ class AsyncProducer(AsyncProducerNames):
 
     def _deadline(self, loop_state: LoopState) -> float:
         return loop_state.loop.time() + self._config.max_block_ms / 1000
-
-
-class _RowsToSend:
-    """Arrow data that is encoded into batches while there is room."""
-
-    def __init__(self, sender: Sender, topic: str | None, pieces: Iterable[Any], partition: int | None) -> None:
-        self._accumulator = sender.accumulator
-        self._topic = topic
-        self._pieces = pieces
-        self.partition = partition
-        self._chunks: Any = None
-        self._rows: Any = None
-        self._targets: list[tuple[str, bytes | None]] = []  # topics (and choices) of these rows, the next one last
-        self._plan: Any = None
-        self._name = ""  # of the plan's topic
-        self._row = 0
-        self._generation = sender.accumulator.transaction_generation
-        self.unknown: list[str] = []
-        """The topics whose metadata is needed before it can go on."""
-        self.missing: UnknownPartition | None = None
-        """The added partition whose metadata is needed before it can go on."""
-        self.parts: list[tuple[Any, int, int]] = []
-
-    def go_on(self) -> bool:
-        """Encode until all rows are in batches (return True), a topic is unknown, or the budget is used up."""
-        accumulator = self._accumulator
-        if self._chunks is None:
-            self._chunks = (rows for piece in self._pieces for rows in RowsReader(piece))
-        while True:
-            if self.unknown:
-                self.unknown = [name for name in self.unknown if name not in accumulator.topics]
-                if self.unknown:
-                    return False
-            if self._plan is not None:
-                if not accumulator.append_rows(self._plan, self.parts):
-                    self.unknown = [name for name in [self._name] if name not in accumulator.topics]
-                    return False
-                self._plan = None
-            if self._targets:
-                self._name, chosen = self._targets[-1]
-                self.missing = None
-                try:
-                    self._plan = accumulator.plan_rows(
-                        self._name, self._rows, self.partition, self._row, self._generation, chosen
-                    )
-                except UnknownPartition as error:
-                    self.missing = error
-                    return False
-                if self._plan is None:  # the topic was forgotten, as other rows took long
-                    self.unknown = [self._name]
-                    return False
-                self._targets.pop()
-                continue
-            self._row += 0 if self._rows is None else len(self._rows)
-            self._rows = next(self._chunks, None)
-            if self._rows is None:
-                return True
-            self._targets = accumulator.split_rows(self._topic, self._rows, self._row)[::-1]
-            self.unknown = [name for name, _ in self._targets if name not in accumulator.topics]
 
 
 class _SerializingProducer(AsyncProducer):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from kafwire.aio.awaiting_client import StartedClient
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.calls.consumer import servers_first
 from kafwire.calls.share import ShareCalls, keywords_of, share_core
@@ -16,21 +15,18 @@ from kafwire.config.checks import described_by
 from kafwire.consumer.core import CLOSE_SECONDS
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_fetcher import FetchedRange
-from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import SHARE_CONSUMER, SHARE_CONSUMER_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.interfaces import Engine, Work
+from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ShareConsumerOptions
     from kafwire.records import Record
 
-_T = TypeVar("_T")
-
 
 @refuse_arguments(SHARE_CONSUMER_ARGUMENTS, blocking=False)
 @described_by(ShareConsumerConfig)
-class AsyncShareConsumer:
+class AsyncShareConsumer(StartedClient):
     """`kafwire.ShareConsumer` for asyncio. An async context manager, for one task at a time.
 
     It connects in `async with`, or on the first call. Large batches are decoded in another thread.
@@ -71,7 +67,7 @@ class AsyncShareConsumer:
         **options: Unpack[ShareConsumerOptions],
     ) -> None:
         self._core = share_core(bootstrap_servers, options, engine, topics, columns, layout)
-        self._engine = self._core.cluster.engine
+        self._engine, self._abandon = self._core.cluster.engine, self._core.abandon
         self._calls = ShareCalls(self._core)
         self._records, self._waiting = self._calls.records, self._calls.waiting
         self._begun = self._closed = False
@@ -159,7 +155,7 @@ class AsyncShareConsumer:
             KafkaError: as `ShareConsumer.acknowledge` does.
         """
         self._check()
-        self._calls.acknowledge(record, kind)
+        self._core.open_batches.acknowledge(record, kind)
 
     async def commit(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Send all acknowledgements, and wait for the brokers' responses, as `ShareConsumer.commit` does."""
@@ -184,16 +180,7 @@ class AsyncShareConsumer:
             KafkaError: the consumer is closed.
         """
         self._check()
-        return await on_engine(self._engine, self._calls.metrics())
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError("this consumer is closed: make a new one")
-
-    async def _run(self, work: Work[_T]) -> _T:
-        await self.start()
-        return await on_engine(self._engine, work())
+        return await on_engine(self._engine, self._core.snapshot())
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109
         """Send all acknowledgements, release other records, and leave, as `ShareConsumer.close` does.
@@ -206,26 +193,8 @@ class AsyncShareConsumer:
         closing = asyncio.ensure_future(on_engine(self._engine, self._core.close(timeout)))
         await asyncio.shield(closing)
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     def __repr__(self) -> str:
         closed = ", closed" if self._closed else ""
         return (
             f"<AsyncShareConsumer of {', '.join(self._core.topics)} for group {self._core.config.group_id!r}{closed}>"
         )
-
-    def __del__(self) -> None:
-        if getattr(self, "_begun", False) and not self._closed and not self._engine.is_over:
-            warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
-            self._engine.start(self._core.abandon)

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
 
-from kafwire.aio.bridge import on_engine
+from kafwire.aio.awaiting_client import AwaitingClient
 from kafwire.calls.client import ClientCalls
-from kafwire.errors import KafkaError
-from kafwire.runtime.interfaces import Engine, Work
 from kafwire.secret import Secret
 from kafwire.types import DelegationToken
 
-_T = TypeVar("_T")
 
+class AsyncTokenCalls(AwaitingClient):
+    """A part of `AsyncClient`, which has `_calls`."""
 
-class AsyncTokenCalls:
-    """A part of `AsyncClient`, which has these attributes."""
-
-    _engine: Engine
     _calls: ClientCalls
-    _closed: bool
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError("this client is closed")
-
-    async def _run(self, work: Work[_T]) -> _T:
-        self._check()
-        return await on_engine(self._engine, work())
+    _closed_text = "this client is closed"
 
     async def create_delegation_token(
         self, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None, owner: str | None = None

@@ -14,7 +14,6 @@ from kafwire import protocol
 from kafwire.calls.tokens import TokenRequests
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import Partition, Place, list_available, list_offsets
-from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import OffsetSpec, partition_of, place_of
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import AuthorizationError, ConfigError, KafkaError, broker_error
@@ -47,14 +46,6 @@ class ClientCalls(TokenRequests):
         seconds = timeout_of(timeout)
         timeout_ms = None if seconds is None else seconds * 1000
         return partial(self._cluster.call, message, node=broker, version=version, timeout_ms=timeout_ms)
-
-    def topic(self, name: str) -> Work[TopicInfo]:
-        """Describe one topic's id and partitions."""
-        return partial(self._cluster.topic, name)
-
-    def partitions_for(self, name: str) -> Work[set[int]]:
-        """List a topic's partition numbers."""
-        return partial(self._cluster.partitions, name)
 
     def metadata(self, topics: Iterable[str] | None) -> Work[ClusterMetadata]:
         """List the brokers, and `topics` or all."""

@@ -69,7 +69,6 @@ class ConsumerCalls:
         """`hand` has the records that the caller of a call may hold."""
         self._core = core
         self._hand = hand
-        self.metrics: Work[dict[str, Any]] = core.snapshot
 
     def new_claim(self, partition: TopicPartition, timeout: float | None) -> tuple[Claim, int]:
         """Return the claim of a stream of one partition, not taken yet, and the stream's timeout in milliseconds."""
@@ -97,10 +96,6 @@ class ConsumerCalls:
             return partial(self._core.reader, silence_ms=limit_ms)
 
         return Move(ask)
-
-    def stop(self) -> None:
-        """Deliver no more records."""
-        self._core.cluster.engine.start(self._core.stop)
 
     # --- partitions and positions -----------------------------------------------------------------------------------
 
@@ -138,32 +133,15 @@ class ConsumerCalls:
         """Fetch and deliver these partitions again."""
         return partial(self._core.assignment.pause, partitions_of(partitions), paused=False)
 
-    def position_in_hand(self, partition: TopicPartition) -> int | None:
-        """Return the next offset of a partition that is delivered record by record; None for any other partition."""
-        rest = self._hand.next()
-        return rest[1] if rest is not None and rest[0] == partition else None
-
-    def position(self, partition: TopicPartition) -> Work[int]:
-        """Find the offset of the next record of a partition that is not delivered record by record."""
-        return partial(self._core.positions.position, partition)
-
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, OffsetSpec]
     ) -> Work[dict[TopicPartition, int | None]]:
         """Look up the first offset at or after a time, for each partition."""
         return partial(self._core.positions.offsets_for_times, times_of(timestamps))
 
-    def partitions_for(self, topic: str) -> Work[set[int]]:
-        """List a topic's partition numbers."""
-        return partial(self._core.cluster.partitions, topic)
-
-    def beginning_offsets(self, partitions: Iterable[TopicPartition] | None) -> Work[dict[TopicPartition, int]]:
-        """Look up the first offset of each partition."""
-        return partial(self._core.positions.beginning_offsets, _chosen(partitions))
-
-    def end_offsets(self, partitions: Iterable[TopicPartition] | None) -> Work[dict[TopicPartition, int]]:
-        """Look up the end offset of each partition."""
-        return partial(self._core.positions.end_offsets, _chosen(partitions))
+    def ends(self, partitions: Iterable[TopicPartition] | None, place: Place) -> Work[dict[TopicPartition, int]]:
+        """Look up the first or the end offset of each partition."""
+        return partial(self._core.positions.ends, _chosen(partitions), place)
 
     def lag(self, partition: TopicPartition | None) -> int | dict[TopicPartition, int | None] | None:
         """Return the lag of a partition, or (None) of all."""
@@ -171,10 +149,6 @@ class ConsumerCalls:
         if partition is not None:
             return positions.lag(partition, in_hand)
         return {where: positions.lag(where, in_hand) for where in self._core.assignment.partitions}
-
-    def high_watermark(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark of the last response."""
-        return self._core.positions.high_watermark(partition)
 
     # --- commits ----------------------------------------------------------------------------------------------------
 
@@ -188,10 +162,6 @@ class ConsumerCalls:
     ) -> Work[dict[TopicPartition, CommittedOffset | None]]:
         """Look up the group's committed offsets."""
         return partial(self._core.commits.committed, _chosen(partitions))
-
-    def processed(self, *, in_hand: bool) -> dict[TopicPartition, int]:
-        """Return the processed offset of each partition; `in_hand`: with the rows in the caller's hand."""
-        return self._core.processed(self._hand, in_hand=in_hand)
 
 
 def consumer_core(

@@ -34,15 +34,10 @@ class ProducerCalls:
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
-        self.metrics: Work[dict[str, Any]] = sender.snapshot
 
     def flush(self, timeout: float | None) -> Work[None]:
         """Wait until every outcome is known."""
         return partial(self._sender.flush, timeout_of(timeout))
-
-    def purge(self, *, in_flight: bool) -> Work[int]:
-        """Give up buffered records."""
-        return partial(self._sender.purge, in_flight=in_flight)
 
     def transactions(self) -> Transactions:
         """Return the transactions of the producer; `ConfigError` without a `transactional_id`."""
@@ -78,10 +73,6 @@ class ProducerCalls:
     ) -> Work[None]:
         """Commit a group's offsets with the transaction."""
         return partial(self.transactions().send_offsets, offsets, group, timeout_of(timeout))
-
-    def partitions_for(self, topic: str) -> Work[set[int]]:
-        """List a topic's partition numbers."""
-        return partial(self._sender.cluster.partitions, topic)
 
     def close(self, timeout: float | None) -> Work[dict[str, int]]:
         """Flush, and close; return the numbers of undelivered records by partition."""

@@ -17,7 +17,6 @@ from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_core import ShareCore
 from kafwire.consumer.share.share_fetcher import FetchedRange
-from kafwire.records import Record
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
 from kafwire.serializer_calls import Deserializers
@@ -32,7 +31,6 @@ class ShareCalls:
 
     def __init__(self, core: ShareCore) -> None:
         self._core = core
-        self.metrics: Work[dict[str, Any]] = core.snapshot
         self.records = RecordsInHand(explicit=core.explicit)
         self.fetched: deque[FetchedRange] = deque()  # acquired ranges that are not decoded
         self.waiting: deque[ShareBatch] = deque()  # decoded batches that were not delivered
@@ -73,10 +71,6 @@ class ShareCalls:
         return list(self._in_hand)
 
     # --- acknowledgements and topics --------------------------------------------------------------------------------
-
-    def acknowledge(self, record: Record, kind: str | int) -> None:
-        """Acknowledge a record in hand."""
-        self._core.open_batches.acknowledge(record, kind)
 
     def commit(self, timeout: float | None) -> Work[None]:
         """Wait for the responses to all acknowledgements."""

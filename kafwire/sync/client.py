@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.calls.client import ClientCalls, client_cluster, keywords_of, offsets_of
@@ -134,7 +133,7 @@ class Client(TokenCalls):
             >>> client.topic(topic).partitions[0].leader
             1
         """
-        return self._run(self._calls.topic(name))
+        return self._run(self._cluster.topic, name)
 
     def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions.
@@ -154,7 +153,7 @@ class Client(TokenCalls):
             >>> client.partitions_for(topic)
             {0}
         """
-        return self._run(self._calls.partitions_for(topic))
+        return self._run(self._cluster.partitions, topic)
 
     def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
         """Ask a broker for the cluster's brokers and topics.
@@ -360,11 +359,3 @@ class Client(TokenCalls):
             return
         self._closed = True
         self._engine.run(self._cluster.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from kafwire.calls.consumer import ConsumerCalls, Move, consumer_core, keywords_of, servers_first
+from kafwire.cluster.list_offsets import EARLIEST, LATEST
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig
 from kafwire.config.checks import described_by
@@ -15,11 +16,11 @@ from kafwire.consumer.core import CLOSE_SECONDS, repr_of
 from kafwire.consumer.delivery.arrow_stream import ArrowStream
 from kafwire.consumer.group.rebalance_handlers import Handler, Handlers
 from kafwire.consumer.offsets.commits import ToCommit
-from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
-from kafwire.runtime.interfaces import Engine, Work
+from kafwire.runtime.interfaces import Engine
 from kafwire.sync.batch_reader import BatchReader
+from kafwire.sync.blocking_client import BlockingClient
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _T = TypeVar("_T")
 
 @refuse_arguments(CONSUMER_ARGUMENTS, blocking=True)
 @described_by(ConsumerConfig)
-class Consumer:
+class Consumer(BlockingClient):
     """A reader of partitions: all of `topics`, or those of `assign`. A context manager.
 
     The constructor connects. Fetching begins with the first read. A consumer is for one thread: reading in a second
@@ -324,7 +325,7 @@ class Consumer:
         again. Call this in any thread, or in a signal handler.
         """
         self._check()
-        self._calls.stop()
+        self._engine.start(self._core.stop)
 
     def arrow_stream(self, timeout: float | None = None) -> ArrowStream:
         """Read all partitions as one Arrow stream.
@@ -347,15 +348,6 @@ class Consumer:
         """
         self._reading.ask()
         return ArrowStream(self._move(self._calls.arrow_stream(timeout))(keeps=self))
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError("this consumer is closed: make a new one")
-
-    def _run(self, work: Work[_T]) -> _T:
-        self._check()
-        return self._engine.run(work)
 
     def _move(self, move: Move[_T]) -> _T:
         self._check()
@@ -568,8 +560,10 @@ class Consumer:
             0
         """
         self._check()
-        here = self._calls.position_in_hand(partition)
-        return self._run(self._calls.position(partition)) if here is None else here
+        rest = self._reading.hand.next()
+        if rest is not None and rest[0] == partition:
+            return rest[1]
+        return self._run(self._core.positions.position, partition)
 
     def offsets_for_times(self, timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int | None]:
         """Ask the leaders for the first offset at or after a time. The consumer need not read the partitions.
@@ -610,7 +604,7 @@ class Consumer:
             >>> consumer.partitions_for(topic)
             {0}
         """
-        return self._run(self._calls.partitions_for(topic))
+        return self._run(self._core.cluster.partitions, topic)
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the first offset of each partition.
@@ -630,7 +624,7 @@ class Consumer:
             >>> consumer.beginning_offsets()[partition]
             0
         """
-        return self._run(self._calls.beginning_offsets(partitions))
+        return self._run(self._calls.ends(partitions, EARLIEST))
 
     def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the end offset of each partition: the one after the last record.
@@ -652,7 +646,7 @@ class Consumer:
             >>> consumer.end_offsets()[partition]
             3
         """
-        return self._run(self._calls.end_offsets(partitions))
+        return self._run(self._calls.ends(partitions, LATEST))
 
     @overload
     def lag(self, partition: TopicPartition) -> int | None: ...
@@ -702,7 +696,7 @@ class Consumer:
             3
         """
         self._check()
-        return self._calls.high_watermark(partition)
+        return self._core.positions.high_watermark(partition)
 
     # --- commits ----------------------------------------------------------------------------------------------------
 
@@ -772,7 +766,7 @@ class Consumer:
             3
         """
         self._check()
-        return self._calls.processed(in_hand=in_hand)
+        return self._core.processed(self._reading.hand, in_hand=in_hand)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the group metadata for `Producer.send_offsets`.
@@ -807,7 +801,7 @@ class Consumer:
             >>> sorted(consumer.metrics())
             ['connections', 'fetcher', 'group', 'partitions']
         """
-        return self._run(self._calls.metrics)
+        return self._run(self._core.snapshot)
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Commit processed offsets (with `group_id` and `enable_auto_commit`), leave the group, close the connections.
@@ -832,9 +826,6 @@ class Consumer:
             self._closed = True
             left = max(0.0, until - self._engine.clock.monotonic())
             self._engine.run(self._core.close, left, failed=failed)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

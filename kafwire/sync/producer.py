@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.calls.producer import (
     ProducerCalls,
@@ -19,16 +19,17 @@ from kafwire.calls.producer import (
 )
 from kafwire.config import ProducerConfig
 from kafwire.config.checks import described_by
-from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
+from kafwire.errors import ConfigError, KafkaTimeoutError, UnknownPartition
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import PRODUCER_ARGUMENTS, ProducerNames, refuse_arguments
 from kafwire.producer.buffer._accumulator import RecordSender
 from kafwire.producer.buffer._batch import BatchDelivery, Delivery
+from kafwire.producer.buffer.rows_to_send import RowsToSend
 from kafwire.producer.send.flush import closed_early
 from kafwire.producer.send.sender import CLOSED, Sender
-from kafwire.records._arrow_rows import RowsReader
-from kafwire.runtime.interfaces import Engine, Work
+from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
+from kafwire.sync.blocking_client import BlockingClient
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
@@ -36,12 +37,10 @@ if TYPE_CHECKING:
     from kafwire.sync.client import Client
     from kafwire.sync.transaction import TransactionBlock
 
-_T = TypeVar("_T")
-
 
 @refuse_arguments(PRODUCER_ARGUMENTS, blocking=True)
 @described_by(ProducerConfig)
-class Producer(RecordSender, ProducerNames):
+class Producer(RecordSender, ProducerNames, BlockingClient):
     """A sender of records: idempotent, with acks="all", unless configured otherwise. Thread-safe; a context manager.
 
     Records are collected into batches, each of one partition. A batch is sent when it has `batch_size` bytes, or after
@@ -65,6 +64,7 @@ class Producer(RecordSender, ProducerNames):
     __reduce_ex__ = refuse_copy
 
     _serializers: Serializers
+    _closed_text = CLOSED
 
     def __init__(
         self,
@@ -142,55 +142,32 @@ class Producer(RecordSender, ProducerNames):
             >>> [(r[2], r[3]) for r in delivery.result(timeout=10)]
             [(3, 2)]
         """
-        parts: list[tuple[Any, int, int]] = []
+        rows = RowsToSend(self._accumulator, topic, self._pieces(topic, data), partition)
         try:
-            for rows in self._pieces(topic, data):
-                self._send_rows(topic, rows, partition, parts)
+            self._send_rows(topic, rows)
         except BaseException as error:
-            carry(error, BatchDelivery(parts))
+            carry(error, BatchDelivery(rows.parts))
             raise
-        return BatchDelivery(parts)
+        return BatchDelivery(rows.parts)
 
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:  # noqa: ARG002
         return (data,)
 
-    def _send_rows(
-        self, topic: str | None, data: Any, partition: int | None, parts: list[tuple[Any, int, int]]
-    ) -> None:
-        """Send rows as `send_batch` does; `parts` gets the buffered rows, even after an error or an interrupt."""
+    def _send_rows(self, topic: str | None, rows: RowsToSend) -> None:
+        """Send rows as `send_batch` does; their `parts` are the buffered rows, even after an error or an interrupt."""
         self._check()
         self._engine.check_caller()
         if topic is not None:
             self._learn([topic], self._deadline())
-        partition = check_partition(partition)
-        row = 0
-        generation = self._accumulator.transaction_generation
-        for rows in RowsReader(data):
-            targets = self._accumulator.split_rows(topic, rows, row)
-            self._learn([name for name, _ in targets], self._deadline())
-            for name, chosen in targets:
-                plan = self._plan_rows(name, rows, partition, row, generation, chosen)
-                while not self._accumulator.append_rows(plan, parts):
-                    deadline = self._deadline()
-                    self._learn([name], deadline)
-                    if not self._accumulator.budget.wait(self._left(deadline)):
-                        raise self._sender.no_room()
-            row += len(rows)
-
-    def _plan_rows(self, topic: str, *rest: Any) -> Any:
-        """Return the accumulator's plan for rows of a topic, which may be forgotten, or have new partitions."""
-        deadline = self._deadline()
-        while True:
-            try:
-                plan = self._accumulator.plan_rows(topic, *rest)
-            except UnknownPartition as error:
-                missing = error
-            else:
-                if plan is not None:
-                    return plan
-                self._learn([topic], deadline)  # the topic was forgotten, as other rows took long
-                continue
-            self._learn_partition(missing, deadline)
+        rows.partition = check_partition(rows.partition)
+        while not rows.go_on():
+            deadline = self._deadline()
+            if rows.missing is not None:
+                self._learn_partition(rows.missing, deadline)
+            elif rows.unknown:
+                self._learn(rows.unknown, deadline)
+            elif not self._accumulator.budget.wait(self._left(deadline)):
+                raise self._sender.no_room()
 
     def flush(self, timeout: float | None = None) -> None:
         """Send the records that were buffered before this call, and wait until every outcome is known.
@@ -235,7 +212,7 @@ class Producer(RecordSender, ProducerNames):
             >>> delivery.exception()
             PurgedError(...)
         """
-        return self._run(self._calls.purge(in_flight=in_flight))
+        return self._run(self._sender.purge, in_flight=in_flight)
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
@@ -428,7 +405,7 @@ class Producer(RecordSender, ProducerNames):
             >>> producer.partitions_for(topic)
             {0}
         """
-        return self._run(self._calls.partitions_for(topic))
+        return self._run(self._sender.cluster.partitions, topic)
 
     def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states. docs/operate/metrics.md has names and units.
@@ -445,7 +422,7 @@ class Producer(RecordSender, ProducerNames):
             >>> sorted(producer.metrics())
             ['connections', 'partitions', 'producer']
         """
-        return self._run(self._calls.metrics)
+        return self._run(self._sender.snapshot)
 
     def close(self, timeout: float | None = None) -> None:
         """Flush, then close. An open transaction is aborted; one that is being committed is completed.
@@ -474,9 +451,6 @@ class Producer(RecordSender, ProducerNames):
         lost = self._engine.run(close)
         if lost:
             raise closed_early(lost)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -520,15 +494,6 @@ class Producer(RecordSender, ProducerNames):
 
     def _refusal(self, topic: Any, headers: Any, timestamp_ms: Any, partition: Any, error: Exception) -> ConfigError:
         return wrong_argument(topic, headers, timestamp_ms, partition, error)
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError(CLOSED)
-
-    def _run(self, work: Work[_T]) -> _T:
-        self._check()
-        return self._engine.run(work)
 
     def _learn(self, topics: list[str], deadline: float) -> None:
         """Give the accumulator the metadata of these topics, if it lacks any."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.calls.consumer import servers_first
 from kafwire.calls.share import ShareCalls, keywords_of, share_core
@@ -13,21 +12,19 @@ from kafwire.config import ShareConsumerConfig
 from kafwire.config.checks import described_by
 from kafwire.consumer.core import CLOSE_SECONDS
 from kafwire.consumer.share.share_batch import ShareBatch
-from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import SHARE_CONSUMER, SHARE_CONSUMER_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.interfaces import Engine, Work
+from kafwire.runtime.interfaces import Engine
+from kafwire.sync.blocking_client import BlockingClient
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ShareConsumerOptions
     from kafwire.records import Record
 
-_T = TypeVar("_T")
-
 
 @refuse_arguments(SHARE_CONSUMER_ARGUMENTS, blocking=True)
 @described_by(ShareConsumerConfig)
-class ShareConsumer:
+class ShareConsumer(BlockingClient):
     """A reader of topics as a member of a share group. A context manager, for one thread.
 
     Members of a share group read the same partitions: one member acquires each record for a limited time; the record is
@@ -198,7 +195,7 @@ class ShareConsumer:
             3
         """
         self._check()
-        self._calls.acknowledge(record, kind)
+        self._core.open_batches.acknowledge(record, kind)
 
     def commit(self, timeout: float | None = None) -> None:
         """Send all acknowledgements, and wait for the brokers' responses.
@@ -239,16 +236,7 @@ class ShareConsumer:
         Raises:
             KafkaError: the consumer is closed.
         """
-        return self._run(self._calls.metrics)
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError("this consumer is closed: make a new one")
-
-    def _run(self, work: Work[_T]) -> _T:
-        self._check()
-        return self._engine.run(work)
+        return self._run(self._core.snapshot)
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Send all acknowledgements, release other records, and leave the group.
@@ -260,14 +248,6 @@ class ShareConsumer:
             return
         self._closed = True
         self._engine.run(self._core.close, timeout)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         closed = ", closed" if self._closed else ""

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
 
 from kafwire.calls.client import ClientCalls
-from kafwire.errors import KafkaError
-from kafwire.runtime.interfaces import Engine, Work
 from kafwire.secret import Secret
+from kafwire.sync.blocking_client import BlockingClient
 from kafwire.types import DelegationToken
 
-_T = TypeVar("_T")
 
+class TokenCalls(BlockingClient):
+    """A part of `Client`, which has `_calls`."""
 
-class TokenCalls:
-    """A part of `Client`, which has these attributes."""
-
-    _engine: Engine
     _calls: ClientCalls
-    _closed: bool
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError("this client is closed")
-
-    def _run(self, work: Work[_T]) -> _T:
-        self._check()
-        return self._engine.run(work)
+    _closed_text = "this client is closed"
 
     def create_delegation_token(
         self, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None, owner: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from kafwire.cluster.list_offsets import EARLIEST, LATEST, Place, list_offsets
+from kafwire.cluster.list_offsets import Place, list_offsets
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.cursor_lookup import cursor_of, cursors_of
 from kafwire.consumer.fetch.engine import Fetcher
@@ -109,14 +109,6 @@ class Positions:
         level = int(self._fetcher.context.committed_only)
         found = await list_offsets(self._fetcher.cluster, dict.fromkeys(wanted, place), isolation_level=level)
         return {TopicPartition(*where): offset for where, offset in found.items()}
-
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
-        """Return the first offset of each log."""
-        return await self.ends(partitions, EARLIEST)
-
-    async def end_offsets(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of each log."""
-        return await self.ends(partitions, LATEST)
 
     def lag(self, where: TopicPartition, in_hand: tuple[TopicPartition, int] | None = None) -> int | None:
         """Return the number of records not delivered yet, from the last response; None before the first one.
