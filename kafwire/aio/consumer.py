@@ -18,10 +18,8 @@ from collections.abc import (
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
-from kafwire.aio.awaiting_client import StartedClient
 from kafwire.aio.batch_reader import BatchReading
-from kafwire.aio.bridge import on_engine
-from kafwire.aio.partition_stream import AsyncPartitionStream
+from kafwire.aio.bridge import StartedClient, on_engine
 from kafwire.calls.consumer import ConsumerCalls, Move, consumer_core, keywords_of, servers_first
 from kafwire.cluster.list_offsets import EARLIEST, LATEST
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
@@ -43,6 +41,7 @@ from kafwire.timeouts import milliseconds
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kafwire.aio.partition_stream import AsyncPartitionStream
     from kafwire.config.typed_options import ConsumerOptions
     from kafwire.records import Batch, Record
 
@@ -297,6 +296,8 @@ class AsyncConsumer(StartedClient):
         explicit: bool,
         let_go: Callable[[TopicPartition], Awaitable[None]] | None = None,
     ) -> AsyncPartitionStream:
+        from kafwire.aio.partition_stream import AsyncPartitionStream
+
         hand = self._core.commits.ledger.join(Hand(self._core.fetcher, by_task=True))
         reading = BatchReading(self._core, self._engine, self.start, self._return, hand, claim)
         return AsyncPartitionStream(

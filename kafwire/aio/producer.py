@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.aio.awaiting_client import AwaitingClient
-from kafwire.aio.bridge import INLINE_BYTES, on_engine
+from kafwire.aio.bridge import INLINE_BYTES, AwaitingClient, on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
 from kafwire.calls.producer import (
     Header,
@@ -28,7 +27,6 @@ from kafwire.errors import UnknownPartition
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import PRODUCER_ARGUMENTS, AsyncProducerNames, refuse_arguments
 from kafwire.producer.buffer._batch import BatchDelivery, Delivery
-from kafwire.producer.buffer.rows_to_send import RowsToSend
 from kafwire.producer.send.flush import closed_early, undelivered
 from kafwire.producer.send.sender import CLOSED
 from kafwire.runtime.interfaces import Engine, Work
@@ -38,6 +36,7 @@ from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition,
 if TYPE_CHECKING:
     from kafwire.aio.transaction import AsyncTransactionBlock
     from kafwire.config.typed_options import ProducerOptions
+    from kafwire.producer.buffer.rows_to_send import RowsToSend
 
 log = logging.getLogger("kafwire")
 
@@ -242,6 +241,8 @@ class AsyncProducer(AsyncProducerNames, AwaitingClient):
             >>> [(r[2], r[3]) for r in asyncio.run(main())]
             [(3, 2)]
         """
+        from kafwire.producer.buffer.rows_to_send import RowsToSend
+
         self._check()
         loop_state = self._loops.here()
         rows = RowsToSend(self._accumulator, topic, self._pieces(topic, data), partition)

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.aio.awaiting_client import StartedClient
-from kafwire.aio.bridge import INLINE_BYTES, on_engine
+from kafwire.aio.bridge import INLINE_BYTES, StartedClient, on_engine
 from kafwire.calls.consumer import servers_first
 from kafwire.calls.share import ShareCalls, keywords_of, share_core
 from kafwire.config import ShareConsumerConfig

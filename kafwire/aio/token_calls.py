@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafwire.aio.awaiting_client import AwaitingClient
+from kafwire.aio.bridge import AwaitingClient
 from kafwire.calls.client import ClientCalls
 from kafwire.secret import Secret
 from kafwire.types import DelegationToken

@@ -29,13 +29,16 @@ from kafwire.config import ConsumerConfig, from_config
 from kafwire.config.bootstrap import shown_servers
 from kafwire.consumer.core import ConsumerCore
 from kafwire.consumer.delivery._fetch_reader import FetchReader
-from kafwire.consumer.delivery.partition_claim import Claim
+from kafwire.consumer.delivery.partition_claim import Claim, not_explicit
 from kafwire.consumer.delivery.partition_feed import PartitionFeed
+from kafwire.consumer.group.assignment import Selection
 from kafwire.consumer.group.rebalance_handlers import Handlers
 from kafwire.consumer.offsets.commits import ToCommit
-from kafwire.consumer.offsets.hand import Hand
-from kafwire.consumer.selection import Selection, Start
+from kafwire.consumer.offsets.hand import Hand, Handed
+from kafwire.consumer.offsets.partition_progress import PartitionProgress
+from kafwire.consumer.offsets.start_positions import Start
 from kafwire.errors import ConfigError
+from kafwire.handles import refuse_copy
 from kafwire.records._arrow import Layout
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
@@ -162,6 +165,82 @@ class ConsumerCalls:
     ) -> Work[dict[TopicPartition, CommittedOffset | None]]:
         """Look up the group's committed offsets."""
         return partial(self._core.commits.committed, _chosen(partitions))
+
+
+class StreamCalls:
+    """The calls of `PartitionStream` and `AsyncPartitionStream` that wait for nothing; their base."""
+
+    __reduce_ex__ = refuse_copy
+
+    _has_ended = _paused = False
+    _progress: PartitionProgress | None = None
+
+    def __init__(self, core: ConsumerCore, engine: Engine, claim: Claim, hand: Hand, *, explicit: bool) -> None:
+        self.topic, self.partition = claim.where
+        self._core, self._engine = core, engine
+        self._claim = claim
+        self._hand = hand
+        self._explicit = explicit
+        self._closed = False
+
+    @property
+    def is_lost(self) -> bool:
+        """True if another member processes the records in hand: the partition was lost, or revoked too early.
+
+        Its offsets cannot be committed, and its results must not be written any more.
+        """
+        return self._claim.is_lost
+
+    @property
+    def has_ended(self) -> bool:
+        """True if no more records come: the partition is given up, or the stream is closed."""
+        return self._closed or self._claim.is_ending
+
+    def complete(self, first_offset: int, next_offset: int) -> None:
+        """Complete the records of [first_offset, next_offset) of an `explicit` stream. In any order, in any thread.
+
+        Commits go up to the first record that is not completed. At most `max_uncommitted` offsets are delivered beyond
+        it. Undelivered records are not completed by this.
+
+        Args:
+            first_offset: the offset of the first record.
+            next_offset: the offset after the last record.
+
+        Raises:
+            KafkaError: the stream is not `explicit`.
+            ValueError: the range ends before it begins.
+
+        Example:
+            >>> stream = consumer.partition_stream(partition, explicit=True)
+            >>> batch = next(stream)
+            >>> for record in reversed(list(batch)):
+            ...     stream.complete(record.offset, record.offset + 1)
+            >>> stream.commit()
+            >>> consumer.committed()[partition]
+            3
+        """
+        if not self._explicit:
+            raise not_explicit(self.topic, self.partition)
+        if self._progress is not None:
+            self._progress.complete(first_offset, next_offset)
+
+    def _covered(self, what: object) -> list[Handed]:
+        """Return the rows in hand that `commit` covers."""
+        return [] if what is not None or self._explicit else self._core.covered(self._hand)
+
+    def pause(self) -> None:
+        """Stop fetching and delivering until `resume`. Heartbeats continue."""
+        self._paused = True
+        self._engine.start(self._core.assignment.pause_claimed, self._claim, True)
+
+    def resume(self) -> None:
+        """Fetch and deliver again."""
+        self._paused = False
+        self._engine.start(self._core.assignment.pause_claimed, self._claim, False)
+
+    def __repr__(self) -> str:
+        state = ", lost" if self.is_lost else ", ended" if self._closed or self._claim.is_over else ""
+        return f"<{type(self).__name__} of {self.topic}-{self.partition}{state}>"
 
 
 def consumer_core(

@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -321,18 +321,19 @@ class Sending:
         False if one may be too long, so they must be parsed.
         """
         from kafwire.cli.table import longest, table_of
+        from kafwire.producer.buffer.rows_to_send import RowsToSend
 
         table, numbers = table_of(data, delimiter, self._form, with_empty=self._sends_empty, most=self._left)
         if longest(table) + self._form.size + _OVERHEAD > self._limit:
             return False
         self._number = number
         self._take(len(table))
-        parts: list[Any] = []
+        to_send = RowsToSend(self._producer._accumulator, self._topic, (table,), self._partition)
         try:
-            self._producer._send_rows(self._topic, table, self._partition, parts)
+            self._producer._send_rows(self._topic, to_send)
         finally:
             row = 0
-            for batch, _, rows in parts:
+            for batch, _, rows in to_send.parts:
                 if numbers is None:
                     self.delivery_tracker.note(batch, number + row, rows)
                 else:

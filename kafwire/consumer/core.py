@@ -24,13 +24,12 @@ from kafwire.consumer.delivery.silence import Silence
 from kafwire.consumer.denied_partitions import DeniedPartitions
 from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.consumer.fetch.read_plan import consumer_budget, consumer_plan
-from kafwire.consumer.group.assignment import Assignment
+from kafwire.consumer.group.assignment import Assignment, Selection
 from kafwire.consumer.group.rebalance_handlers import Handlers, PendingCall
 from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.offsets.hand import Hand, Handed
 from kafwire.consumer.offsets.partition_progress import PartitionProgress
 from kafwire.consumer.offsets.positions import Positions
-from kafwire.consumer.selection import Selection
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.integers import HIGHEST, PollOnly, natural
 from kafwire.records._arrow import Layout

@@ -13,18 +13,18 @@ from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig
 from kafwire.config.checks import described_by
 from kafwire.consumer.core import CLOSE_SECONDS, repr_of
-from kafwire.consumer.delivery.arrow_stream import ArrowStream
 from kafwire.consumer.group.rebalance_handlers import Handler, Handlers
 from kafwire.consumer.offsets.commits import ToCommit
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
+from kafwire.runtime.blocking_call import BlockingClient
 from kafwire.runtime.interfaces import Engine
 from kafwire.sync.batch_reader import BatchReader
-from kafwire.sync.blocking_client import BlockingClient
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ConsumerOptions
+    from kafwire.consumer.delivery.arrow_stream import ArrowStream
     from kafwire.records import Batch, Record
     from kafwire.sync.partition_stream import PartitionStream
 
@@ -346,6 +346,8 @@ class Consumer(BlockingClient):
             >>> consumer.arrow_stream(timeout=1.0).to_reader().read_all()["value"].to_pylist()
             [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
         """
+        from kafwire.consumer.delivery.arrow_stream import ArrowStream
+
         self._reading.ask()
         return ArrowStream(self._move(self._calls.arrow_stream(timeout))(keeps=self))
 

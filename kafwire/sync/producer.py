@@ -24,16 +24,16 @@ from kafwire.handles import refuse_copy
 from kafwire.peer_names import PRODUCER_ARGUMENTS, ProducerNames, refuse_arguments
 from kafwire.producer.buffer._accumulator import RecordSender
 from kafwire.producer.buffer._batch import BatchDelivery, Delivery
-from kafwire.producer.buffer.rows_to_send import RowsToSend
 from kafwire.producer.send.flush import closed_early
 from kafwire.producer.send.sender import CLOSED, Sender
+from kafwire.runtime.blocking_call import BlockingClient
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
-from kafwire.sync.blocking_client import BlockingClient
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ProducerOptions
+    from kafwire.producer.buffer.rows_to_send import RowsToSend
     from kafwire.sync.client import Client
     from kafwire.sync.transaction import TransactionBlock
 
@@ -142,6 +142,8 @@ class Producer(RecordSender, ProducerNames, BlockingClient):
             >>> [(r[2], r[3]) for r in delivery.result(timeout=10)]
             [(3, 2)]
         """
+        from kafwire.producer.buffer.rows_to_send import RowsToSend
+
         rows = RowsToSend(self._accumulator, topic, self._pieces(topic, data), partition)
         try:
             self._send_rows(topic, rows)

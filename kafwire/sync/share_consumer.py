@@ -14,8 +14,8 @@ from kafwire.consumer.core import CLOSE_SECONDS
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import SHARE_CONSUMER, SHARE_CONSUMER_ARGUMENTS, lookup, refuse_arguments
+from kafwire.runtime.blocking_call import BlockingClient
 from kafwire.runtime.interfaces import Engine
-from kafwire.sync.blocking_client import BlockingClient
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ShareConsumerOptions

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafwire.calls.client import ClientCalls
+from kafwire.runtime.blocking_call import BlockingClient
 from kafwire.secret import Secret
-from kafwire.sync.blocking_client import BlockingClient
 from kafwire.types import DelegationToken
 
 

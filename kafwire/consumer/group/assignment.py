@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafwire.cluster.list_offsets import PATIENCE_MS, may_pass
 from kafwire.cluster.metadata import TopicInfo
@@ -18,12 +18,20 @@ from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.consumer.fetch.read_plan import LASTING_LAYOUTS
 from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.offsets.known_topics import KnownTopics, NewPartition
-from kafwire.consumer.offsets.start_positions import seek_to_start
+from kafwire.consumer.offsets.start_positions import Start, seek_to_start
 from kafwire.consumer.ownership import PartitionOwnership
-from kafwire.consumer.selection import Selection
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._arrow import Layout
 from kafwire.types import TopicPartition
+
+
+class Selection(NamedTuple):
+    """All partitions of `topics`, or of topics that match `pattern`, or those of `assign`; checked by `calls`."""
+
+    topics: list[str] | None = None
+    assign: list[TopicPartition] | None = None
+    start: Start = None
+    pattern: str | None = None
 
 
 class Assignment:

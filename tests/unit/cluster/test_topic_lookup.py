@@ -145,7 +145,7 @@ def test_a_client_never_asks() -> None:
         world.engine.run(requests.metadata(["new"]))
         world.run(cluster.refresh(["new"]))
         with pytest.raises(BrokerError, match="'new' does not exist"):
-            world.engine.run(requests.topic("new"))
+            world.engine.run(cluster.topic, "new")
         assert world.topics == {}
 
 
