@@ -27,7 +27,7 @@ from kafwire.cluster.offset_spec import (
 )
 from kafwire.config import ConsumerConfig, from_config
 from kafwire.config.bootstrap import shown_servers
-from kafwire.consumer.core import ConsumerCore
+from kafwire.consumer.core import ConsumerCore, nothing_assigned
 from kafwire.consumer.delivery._fetch_reader import FetchReader
 from kafwire.consumer.delivery.partition_claim import Claim, not_explicit
 from kafwire.consumer.delivery.partition_feed import PartitionFeed
@@ -92,6 +92,8 @@ class ConsumerCalls:
         limit_ms = milliseconds(timeout)
 
         async def ask() -> Callable[..., FetchReader]:
+            if not self._core.fetcher.cursors and not self._core.is_member:
+                raise nothing_assigned()
             await self._core.denied.try_all()
             if limit_ms >= 0:
                 await self._core.assigned()

@@ -377,6 +377,16 @@ def test_a_close_in_a_fork_or_at_the_end_leaves_all_alone(flavour: Flavour, over
     assert not delivery.done()
 
 
+@pytest.mark.parametrize("timeout", [-1, "3", float("nan")])
+def test_a_close_with_a_wrong_timeout_leaves_the_producer_open(flavour: Flavour, timeout: Any) -> None:
+    producer = flavour.producer()
+    with pytest.raises(ConfigError, match="seconds from 0 are needed"):
+        flavour.get(producer.close(timeout))
+    delivery = flavour.get(producer.send("t", b"v", partition=0))
+    flavour.get(producer.close(3.0))
+    assert flavour.outcome(delivery).offset == 0
+
+
 def test_a_close_that_is_not_in_time_names_the_lost_records(flavour: Flavour) -> None:
     producer = flavour.producer()
     flavour.get(producer.send("t", b"first", partition=0))
