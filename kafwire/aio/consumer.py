@@ -694,20 +694,12 @@ class _Records:
             self._consumer._feed(batch)
 
 
-class _AwaitedRecords:
+class _AwaitedRecords(_Records):
     """The iterator of a consumer's records with async deserializers. A record is delivered once they have run."""
 
     def __init__(self, consumer: AsyncConsumer, deserializers: Deserializers) -> None:
-        self._consumer = consumer
+        super().__init__(consumer)
         self._deserializers = deserializers
-        self._records = consumer._hand.records
-
-    def __aiter__(self) -> AsyncIterator[Record]:
-        return self
-
-    def __anext__(self) -> Coroutine[Any, Any, Record]:
-        self._records.called()
-        return self._next()
 
     async def _next(self) -> Record:
         records = self._records

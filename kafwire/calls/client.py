@@ -60,12 +60,7 @@ class ClientCalls(TokenRequests):
         return ask
 
     def offsets(
-        self,
-        partitions: Iterable[TopicPartition],
-        when: OffsetSpec,
-        isolation_level: str,
-        *,
-        available: bool,
+        self, partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str, *, available: bool
     ) -> Work[FoundOffsets]:
         """Look up offsets by time. With `available`, partitions without a leader or offset for now get errors."""
         wanted, level = _wanted_offsets(partitions, when, isolation_level)

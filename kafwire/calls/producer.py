@@ -66,10 +66,7 @@ class ProducerCalls:
         return partial(self.transactions().detach, timeout_of(timeout))
 
     def send_offsets(
-        self,
-        offsets: Mapping[TopicPartition, int],
-        group: ConsumerGroupMetadata | str,
-        timeout: float | None,
+        self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata | str, timeout: float | None
     ) -> Work[None]:
         """Commit a group's offsets with the transaction."""
         return partial(self.transactions().send_offsets, offsets, group, timeout_of(timeout))
