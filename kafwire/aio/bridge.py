@@ -33,14 +33,10 @@ async def on_engine(engine: Engine, coroutine: Coroutine[Any, Any, _T]) -> _T:
     its caller must be able to put it back. A cancellation on the engine's side raises `KafkaError`: the client was
     closed. A call in a forked child, or once the interpreter ends, raises `KafkaError` too, as blocking calls do.
     """
-    try:
-        engine.check_caller()
-    except KafkaError:
-        coroutine.close()
-        raise
-    crossing = _Crossing(asyncio.get_running_loop(), coroutine)
     cancelled: asyncio.CancelledError | None = None
     try:
+        engine.check_caller()
+        crossing = _Crossing(asyncio.get_running_loop(), coroutine)
         engine.expect(crossing)
     except KafkaError:
         coroutine.close()
