@@ -91,7 +91,7 @@ class AsyncShareConsumer(StartedClient):
     async def batches(self, timeout: float | None = None) -> AsyncIterator[ShareBatch]:  # noqa: ASYNC109
         """Iterate over acquired records, in batches of one partition, as `ShareConsumer.batches` does."""
         while await self._fill(timeout, by_silence=True):
-            yield self._calls.hand_out(1)[0]
+            yield self._calls.hand_out(one=True)[0]
 
     async def poll(self, timeout: float | None = 0.0) -> list[ShareBatch]:  # noqa: ASYNC109
         """Return batches of acquired records, as `ShareConsumer.poll` does."""

@@ -102,8 +102,6 @@ class ConsumerCalls:
 
         return Move(ask)
 
-    # --- partitions and positions -----------------------------------------------------------------------------------
-
     def assign(self, partitions: Iterable[TopicPartition]) -> Move[None]:
         """Read only these partitions."""
         return Move(partial(self._core.assign, partitions_of(partitions)), leaves=True)
@@ -154,8 +152,6 @@ class ConsumerCalls:
         if partition is not None:
             return positions.lag(partition, in_hand)
         return {where: positions.lag(where, in_hand) for where in self._core.assignment.partitions}
-
-    # --- commits ----------------------------------------------------------------------------------------------------
 
     def commit(self, what: ToCommit | None) -> Work[None]:
         """Commit `what`, or (None) the processed offsets with the rows in the caller's hand."""

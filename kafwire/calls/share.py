@@ -36,8 +36,6 @@ class ShareCalls:
         self.waiting: deque[ShareBatch] = deque()  # decoded batches that were not delivered
         self._in_hand: list[ShareBatch] = []
 
-    # --- reading ----------------------------------------------------------------------------------------------------
-
     def read(self, timeout: float | None, *, by_silence: bool) -> Callable[[], Work[list[FetchedRange]]]:
         """Return the function that begins a read: it counts the records in hand as processed.
 
@@ -63,14 +61,16 @@ class ShareCalls:
             for batch in held:
                 batch.accept()
 
-    def hand_out(self, count: int | None = None) -> list[ShareBatch]:
-        """Deliver the first `count` waiting batches, or (None) all."""
-        self._in_hand = [self.waiting.popleft() for _ in range(len(self.waiting) if count is None else count)]
+    def hand_out(self, *, one: bool = False) -> list[ShareBatch]:
+        """Deliver the waiting batches, or the first one; an interrupt between the lines loses none."""
+        self._in_hand = [self.waiting[0]] if one else list(self.waiting)
+        if one:
+            self.waiting.popleft()
+        else:
+            self.waiting.clear()
         for batch in self._in_hand:
             batch._acquired.see_all()
         return list(self._in_hand)
-
-    # --- acknowledgements and topics --------------------------------------------------------------------------------
 
     def commit(self, timeout: float | None) -> Work[None]:
         """Wait for the responses to all acknowledgements."""

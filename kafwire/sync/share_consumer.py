@@ -116,7 +116,7 @@ class ShareConsumer(BlockingClient):
             BrokerError: the group or a partition cannot be read.
         """
         while self._fill(timeout, by_silence=True):
-            yield self._calls.hand_out(1)[0]
+            yield self._calls.hand_out(one=True)[0]
 
     def poll(self, timeout: float | None = 0.0) -> list[ShareBatch]:
         """Return batches of acquired records, about `max_poll_records` from each broker.
