@@ -13,6 +13,7 @@ from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegist
 from kafwire.calls.producer import (
     Header,
     ProducerCalls,
+    RowsToSend,
     carry,
     check_partition,
     check_topic,
@@ -36,7 +37,6 @@ from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition,
 if TYPE_CHECKING:
     from kafwire.aio.transaction import AsyncTransactionBlock
     from kafwire.config.typed_options import ProducerOptions
-    from kafwire.producer.buffer.rows_to_send import RowsToSend
 
 log = logging.getLogger("kafwire")
 
@@ -241,8 +241,6 @@ class AsyncProducer(AsyncProducerNames, AwaitingClient):
             >>> [(r[2], r[3]) for r in asyncio.run(main())]
             [(3, 2)]
         """
-        from kafwire.producer.buffer.rows_to_send import RowsToSend
-
         self._check()
         loop_state = self._loops.here()
         rows = RowsToSend(self._accumulator, topic, self._pieces(topic, data), partition)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
-from kafwire.errors import ConfigError
+from kafwire.errors import ConfigError, UnknownPartition
 from kafwire.integers import HIGHEST, integer, natural
+from kafwire.producer.buffer._accumulator import Accumulator
 from kafwire.producer.send.sender import Sender
+from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
 from kafwire.serializer_calls import Serializers
@@ -74,6 +76,65 @@ class ProducerCalls:
     def close(self, timeout: float | None) -> Work[dict[str, int]]:
         """Flush, and close; return the numbers of undelivered records by partition."""
         return partial(self._sender.close, timeout_of(timeout))
+
+
+class RowsToSend:
+    """The rows of one `send_batch`, encoded into batches while there is room."""
+
+    missing: UnknownPartition | None = None
+    """The added partition whose metadata is needed before it can go on."""
+    _rows: Any = None
+    _plan: Any = None
+    _name = ""  # of the plan's topic
+    _row = 0
+
+    def __init__(
+        self, accumulator: Accumulator, topic: str | None, pieces: Iterable[Any], partition: int | None
+    ) -> None:
+        self._accumulator = accumulator
+        self._topic = topic
+        self._chunks = (rows for piece in pieces for rows in RowsReader(piece))
+        self.partition = partition
+        self._targets: list[tuple[str, bytes | None]] = []  # topics (and choices) of these rows, the next one last
+        self._generation = accumulator.transaction_generation
+        self.unknown: list[str] = []
+        """The topics whose metadata is needed before it can go on."""
+        self.parts: list[tuple[Any, int, int]] = []
+
+    def go_on(self) -> bool:
+        """Encode until all rows are in batches (return True), a topic is unknown, or the budget is used up."""
+        accumulator = self._accumulator
+        while True:
+            if self.unknown:
+                self.unknown = [name for name in self.unknown if name not in accumulator.topics]
+                if self.unknown:
+                    return False
+            if self._plan is not None:
+                if not accumulator.append_rows(self._plan, self.parts):
+                    self.unknown = [name for name in [self._name] if name not in accumulator.topics]
+                    return False
+                self._plan = None
+            if self._targets:
+                self._name, chosen = self._targets[-1]
+                self.missing = None
+                try:
+                    self._plan = accumulator.plan_rows(
+                        self._name, self._rows, self.partition, self._row, self._generation, chosen
+                    )
+                except UnknownPartition as error:
+                    self.missing = error
+                    return False
+                if self._plan is None:  # the topic was forgotten, as other rows took long
+                    self.unknown = [self._name]
+                    return False
+                self._targets.pop()
+                continue
+            self._row += 0 if self._rows is None else len(self._rows)
+            self._rows = next(self._chunks, None)
+            if self._rows is None:
+                return True
+            self._targets = accumulator.split_rows(self._topic, self._rows, self._row)[::-1]
+            self.unknown = [name for name, _ in self._targets if name not in accumulator.topics]
 
 
 def producer_parts(

@@ -320,8 +320,8 @@ class Sending:
 
         False if one may be too long, so they must be parsed.
         """
+        from kafwire.calls.producer import RowsToSend
         from kafwire.cli.table import longest, table_of
-        from kafwire.producer.buffer.rows_to_send import RowsToSend
 
         table, numbers = table_of(data, delimiter, self._form, with_empty=self._sends_empty, most=self._left)
         if longest(table) + self._form.size + _OVERHEAD > self._limit:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.calls.producer import (
     ProducerCalls,
+    RowsToSend,
     carry,
     check_partition,
     check_topic,
@@ -33,7 +34,6 @@ from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHand
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ProducerOptions
-    from kafwire.producer.buffer.rows_to_send import RowsToSend
     from kafwire.sync.client import Client
     from kafwire.sync.transaction import TransactionBlock
 
@@ -142,8 +142,6 @@ class Producer(RecordSender, ProducerNames, BlockingClient):
             >>> [(r[2], r[3]) for r in delivery.result(timeout=10)]
             [(3, 2)]
         """
-        from kafwire.producer.buffer.rows_to_send import RowsToSend
-
         rows = RowsToSend(self._accumulator, topic, self._pieces(topic, data), partition)
         try:
             self._send_rows(topic, rows)

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafwire.calls.producer import RowsToSend
 from kafwire.errors import ErrorCode
 from kafwire.producer.buffer._batch import BatchDelivery
-from kafwire.producer.buffer.rows_to_send import RowsToSend
 from kafwire.records import decode_batches
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.testing.simulation.kafka import Log
