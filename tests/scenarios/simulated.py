@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafwire.protocol import encode_request
-from tests.scenarios.answers import Difference
+from tests.scenarios.responses import Difference
 from tests.scenarios.script import Restart
 from tests.support.simulated.world import World
 
@@ -34,8 +34,8 @@ class SimulatedKafka:
         self._correlation += 1
         data = encode_request(request, version, self._correlation, "scenario")
         (node,) = self.world.nodes.values()
-        _, answer = self.world.run(node.answer(0, bytes(data)))
-        return type(answer).decode(bytes(answer.encode(version)), version)
+        _, response = self.world.run(node.respond(0, bytes(data)))
+        return type(response).decode(bytes(response.encode(version)), version)
 
     def create_topic(self, partitions: int) -> tuple[str, uuid.UUID]:
         made = self.world.create_topic(f"topic-{len(self.world.topics)}", partitions=partitions)

@@ -8,7 +8,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.producer.transactions.manager import Transactions
-from kafwire.testing.simulation.kafka import HANGUP, Answer, Call
+from kafwire.testing.simulation.kafka import HANGUP, Call, Response
 from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.support.simulated.producer import Work, errors
@@ -72,7 +72,7 @@ class Transacting(Work):
         return None if kept is None else kept.offset
 
 
-def refusal(call: Call, code: int) -> Answer:
+def refusal(call: Call, code: int) -> Response:
     """A response to `call` that says `code` of everything in it."""
     message = call.message
     if call.name == "Produce":
@@ -128,7 +128,7 @@ def lose(world: World, api: str, count: int = 1) -> None:
     """The next requests of `api` are executed, and their connection breaks instead of a response."""
     left = [None] * count
 
-    def handler(call: Call) -> Answer:
+    def handler(call: Call) -> Response:
         if not left:
             return None
         left.pop()

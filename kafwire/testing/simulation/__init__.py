@@ -12,7 +12,7 @@ same run.
 """
 
 from kafwire.testing.simulation.clock import Stuck
-from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Answer, Call
+from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Call, Response
 from kafwire.testing.simulation.world import World
 
-__all__ = ["DROPPED", "HANGUP", "NEVER", "Answer", "Call", "Stuck", "World"]
+__all__ = ["DROPPED", "HANGUP", "NEVER", "Call", "Response", "Stuck", "World"]

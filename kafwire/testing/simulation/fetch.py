@@ -20,7 +20,7 @@ from kafwire.broker.log.fetch_sessions import Context, Read, SessionBroker, shar
 from kafwire.errors import ErrorCode
 from kafwire.protocol import FetchRequest
 from kafwire.records import decode_batches
-from kafwire.testing.simulation.log import Answer, Call, Log, Stored, Topics
+from kafwire.testing.simulation.log import Call, Log, Response, Stored, Topics
 
 DEBUGGING_REPLICA = -2  # a replica id that sees uncommitted records too
 
@@ -76,7 +76,7 @@ class FetchApi(Topics):
             by_id=call.version >= FetchRequest.BY_TOPIC_ID,
         )
 
-    async def _on_Fetch(self, call: Call) -> Answer:
+    async def _on_Fetch(self, call: Call) -> Response:
         context = self._begin_fetch(call)
         throttle_ms = self.throttle(call)
         if throttle_ms:
@@ -88,14 +88,14 @@ class FetchApi(Topics):
             left = until - asyncio.get_running_loop().time()
             enough = sum(sizes.values()) >= call.message.min_bytes or not all(f.waits for f in found.values())
             if context.error or not found or enough or left <= 0:
-                return self._answer_fetch(call, context, found, sizes)
+                return self._respond_to_fetch(call, context, found, sizes)
             await self.changed(left)
 
     def _fetch(self, call: Call) -> tuple[Any, int]:
         """Return a response without waiting, and its number of record bytes."""
         context = self._begin_fetch(call)
         found, sizes = self._look(call, context)
-        return self._answer_fetch(call, context, found, sizes), sum(sizes.values())
+        return self._respond_to_fetch(call, context, found, sizes), sum(sizes.values())
 
     def _look(self, call: Call, context: Context[Key, Asked]) -> tuple[dict[Key, Found], dict[Key, int]]:
         found = {key: self._find(call, key, asked) for key, asked in context.asked.items()}
@@ -166,21 +166,23 @@ class FetchApi(Topics):
         able = [n for n in near if n != log.leader and log.end_at(n) >= offset >= log.start]
         return max(able, key=log.end_at, default=-1)
 
-    def _answer_fetch(
+    def _respond_to_fetch(
         self, call: Call, context: Context[Key, Asked], found: dict[Key, Found], sizes: dict[Key, int]
     ) -> Any:
-        response = protocol.FetchResponse
+        response_type = protocol.FetchResponse
         for key, size in sizes.items():
             _give(found[key], size, context.asked[key].fetch_offset, committed=bool(call.message.isolation_level))
         error, session_id, told = context.finish({key: _as_read(f) for key, f in found.items()})
         topics = [
-            response.FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[found[key].part for key in keys])
+            response_type.FetchableTopicResponse(
+                topic=name, topic_id=topic_id, partitions=[found[key].part for key in keys]
+            )
             for (name, topic_id), keys in itertools.groupby(told, key=lambda key: key[:2])
         ]
-        answer = response(error_code=error, session_id=session_id, responses=topics)
+        response = response_type(error_code=error, session_id=session_id, responses=topics)
         if call.version >= FetchRequest.NAMES_LEADERS:
-            answer.node_endpoints = self._endpoints(found[key].part.current_leader.leader_id for key in told)
-        return answer
+            response.node_endpoints = self._endpoints(found[key].part.current_leader.leader_id for key in told)
+        return response
 
     def _endpoints(self, leaders: Iterable[int]) -> list[Any]:
         hinted = (self.nodes[leader] for leader in sorted(set(leaders) - {-1}))
@@ -188,31 +190,31 @@ class FetchApi(Topics):
             protocol.FetchResponse.NodeEndpoint(node_id=n.number, host=n.host, port=n.port, rack=n.rack) for n in hinted
         ]
 
-    def _on_ListOffsets(self, call: Call) -> Answer:
-        response = protocol.ListOffsetsResponse
+    def _on_ListOffsets(self, call: Call) -> Response:
+        response_type = protocol.ListOffsetsResponse
         topics = []
         for topic in call.message.topics:
             known = self.topics.get(topic.name)
-            answers = []
+            responses = []
             for asked in topic.partitions:
-                answer = response.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
-                answers.append(answer)
+                response = response_type.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+                responses.append(response)
                 if known is None or asked.partition_index >= len(known.partitions):
-                    answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     continue
                 log = known.partitions[asked.partition_index]
                 if log.leader != call.node:
-                    answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 elif not log.error:
-                    answer.error_code = log.refuses(call.node, asked.current_leader_epoch)
-                if not answer.error_code and asked.timestamp == -1 and call.message.replica_id == DEBUGGING_REPLICA:
-                    answer.offset, answer.leader_epoch = log.end, log.epoch
-                elif not answer.error_code:
-                    _tell_offset(log, asked.timestamp, answer, committed=bool(call.message.isolation_level))
-            topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-        return response(topics=topics)
+                    response.error_code = log.refuses(call.node, asked.current_leader_epoch)
+                if not response.error_code and asked.timestamp == -1 and call.message.replica_id == DEBUGGING_REPLICA:
+                    response.offset, response.leader_epoch = log.end, log.epoch
+                elif not response.error_code:
+                    _tell_offset(log, asked.timestamp, response, committed=bool(call.message.isolation_level))
+            topics.append(response_type.ListOffsetsTopicResponse(name=topic.name, partitions=responses))
+        return response_type(topics=topics)
 
-    def _on_OffsetForLeaderEpoch(self, call: Call) -> Answer:
+    def _on_OffsetForLeaderEpoch(self, call: Call) -> Response:
         response = protocol.OffsetForLeaderEpochResponse
         topics = []
         for topic in call.message.topics:
@@ -253,13 +255,13 @@ def _as_read(found: Found) -> Read:
     return Read(len(part.records), part.high_watermark, part.log_start_offset, part.error_code, found.urgent)
 
 
-def _tell_offset(log: Log, timestamp: int, answer: Any, *, committed: bool) -> None:
-    answer.leader_epoch = log.epoch
+def _tell_offset(log: Log, timestamp: int, response: Any, *, committed: bool) -> None:
+    response.leader_epoch = log.epoch
     end = log.last_stable if committed else log.high_watermark
     if timestamp == -1:
-        answer.offset = end
+        response.offset = end
     elif timestamp == -2:
-        answer.offset = log.start
+        response.offset = log.start
     else:
         late = (
             record
@@ -270,4 +272,4 @@ def _tell_offset(log: Log, timestamp: int, answer: Any, *, committed: bool) -> N
         )
         found = next(late, None)
         if found is not None:
-            answer.offset, answer.timestamp = found.offset, found.timestamp_ms or -1
+            response.offset, response.timestamp = found.offset, found.timestamp_ms or -1

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.protocol import FindCoordinatorRequest, OffsetCommitRequest, OffsetFetchRequest
-from kafwire.testing.simulation.log import Answer, Call, Topics
+from kafwire.testing.simulation.log import Call, Response, Topics
 
 LONGEST_METADATA = 4096
 Where = tuple[str, int]
@@ -102,7 +102,7 @@ class GroupApi(Topics):
         pending = self.pending_offsets.get(group, {})
         return (group, *where) in self.unstable or any(where in offsets for offsets in pending.values())
 
-    def _on_JoinGroup(self, call: Call) -> Answer:
+    def _on_JoinGroup(self, call: Call) -> Response:
         message = call.message
         group = self.groups.setdefault(message.group_id, Group())
         member = message.member_id or f"member-{next(self._member_ids)}"
@@ -119,21 +119,21 @@ class GroupApi(Topics):
             members=[response.JoinGroupResponseMember(member_id=member, metadata=first.metadata)],
         )
 
-    def _on_SyncGroup(self, call: Call) -> Answer:
+    def _on_SyncGroup(self, call: Call) -> Response:
         return protocol.SyncGroupResponse(error_code=self._refusal(call, call.message.group_id), assignment=b"")
 
-    def _on_LeaveGroup(self, call: Call) -> Answer:
+    def _on_LeaveGroup(self, call: Call) -> Response:
         response = protocol.LeaveGroupResponse
         group = self.groups[call.message.group_id]
-        answers = []
+        responses = []
         for member in call.message.members:
             code = 0 if member.member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
-            answers.append(response.MemberResponse(member_id=member.member_id, error_code=code))
+            responses.append(response.MemberResponse(member_id=member.member_id, error_code=code))
             group.members.discard(member.member_id)
         group.generation += not group.members
-        return response(members=answers)
+        return response(members=responses)
 
-    def _on_OffsetDelete(self, call: Call) -> Answer:
+    def _on_OffsetDelete(self, call: Call) -> Response:
         message, response = call.message, protocol.OffsetDeleteResponse
         refusal = self._refusal(call, message.group_id)
         if not refusal and message.group_id not in self.groups:
@@ -159,7 +159,7 @@ class GroupApi(Topics):
             del self.groups[message.group_id]
         return response(topics=topics)
 
-    def _on_FindCoordinator(self, call: Call) -> Answer:
+    def _on_FindCoordinator(self, call: Call) -> Response:
         response = protocol.FindCoordinatorResponse
         if call.version < FindCoordinatorRequest.KEY_LISTS:
             return response(**self._place(call.message.key))
@@ -174,7 +174,7 @@ class GroupApi(Topics):
             return {"error_code": code, "node_id": -1, "host": "", "port": -1}
         return {"node_id": node.number, "host": node.host, "port": node.port}
 
-    def _on_OffsetCommit(self, call: Call) -> Answer:
+    def _on_OffsetCommit(self, call: Call) -> Response:
         response = protocol.OffsetCommitResponse
         message = call.message
         refusal = self._refusal(call, message.group_id)
@@ -217,7 +217,7 @@ class GroupApi(Topics):
             return topic.name, 0
         return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name else ErrorCode.UNKNOWN_TOPIC_ID
 
-    def _on_OffsetFetch(self, call: Call) -> Answer:
+    def _on_OffsetFetch(self, call: Call) -> Response:
         response: Any = protocol.OffsetFetchResponse
         message = call.message
         if call.version < OffsetFetchRequest.GROUPS:
@@ -244,7 +244,7 @@ class GroupApi(Topics):
             wanted = [(n, self.topics[n].topic_id, sorted(i for name, i in committed if name == n)) for n in names]
         else:
             wanted = [(t.name, t.topic_id if in_groups else uuid.UUID(int=0), t.partition_indexes) for t in asked]
-        answers = []
+        responses = []
         for given, topic_id, indexes in wanted:
             name, error = self._name(given, topic_id)
             parts = []
@@ -263,10 +263,10 @@ class GroupApi(Topics):
                         error_code=code,
                     )
                 )
-            answers.append(topic_kind(name=given, partitions=parts))
+            responses.append(topic_kind(name=given, partitions=parts))
             if in_groups:
-                answers[-1].topic_id = topic_id
-        return answers
+                responses[-1].topic_id = topic_id
+        return responses
 
 
 def _wants_stable(call: Call) -> bool:

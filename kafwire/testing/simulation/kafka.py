@@ -13,19 +13,30 @@ from kafwire.errors import ErrorCode
 from kafwire.protocol import ApiVersionsRequest, ProduceRequest
 from kafwire.records import RecordBatch, decode_batches
 from kafwire.testing.simulation.fetch import FetchApi
-from kafwire.testing.simulation.log import DROPPED, HANGUP, NEVER, Answer, Call, Handler, Listening, Log, Stored, Topic
+from kafwire.testing.simulation.log import (
+    DROPPED,
+    HANGUP,
+    NEVER,
+    Call,
+    Handler,
+    Listening,
+    Log,
+    Response,
+    Stored,
+    Topic,
+)
 from kafwire.testing.simulation.transactions import TransactionApi
 
 __all__ = [
     "DROPPED",
     "HANGUP",
     "NEVER",
-    "Answer",
     "Call",
     "Handler",
     "Kafka",
     "Listening",
     "Log",
+    "Response",
     "Stored",
     "Topic",
     "request_classes",
@@ -49,7 +60,7 @@ class Kafka(FetchApi, TransactionApi):
         # Returns an error code for a batch that the broker refuses, or 0.
         self.refuse: Callable[[RecordBatch], int] = lambda _: 0
 
-    def _on_ApiVersions(self, call: Call) -> Answer:
+    def _on_ApiVersions(self, call: Call) -> Response:
         versions, message = self.nodes[call.node].versions, call.message
         compares = (
             versions.get("ApiVersions", (0, ApiVersionsRequest.NAMES_NODE))[1] >= ApiVersionsRequest.NAMES_NODE
@@ -64,7 +75,7 @@ class Kafka(FetchApi, TransactionApi):
             keys.append(protocol.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high))
         return protocol.ApiVersionsResponse(api_keys=keys, **self.features())
 
-    def _on_Metadata(self, call: Call) -> Answer:
+    def _on_Metadata(self, call: Call) -> Response:
         response = protocol.MetadataResponse
         asked = call.message.topics
         found: list[Topic | None] = list(self.topics.values())
@@ -109,7 +120,7 @@ class Kafka(FetchApi, TransactionApi):
         if name not in self.topics:
             self.create_topic(name)
 
-    def _on_DescribeConfigs(self, call: Call) -> Answer:
+    def _on_DescribeConfigs(self, call: Call) -> Response:
         response: Any = protocol.DescribeConfigsResponse
         entry = response.DescribeConfigsResourceResult(
             name="auto.create.topics.enable", value=str(self.auto_create).lower()
@@ -123,7 +134,7 @@ class Kafka(FetchApi, TransactionApi):
             ]
         )
 
-    def _on_Produce(self, call: Call) -> Answer:
+    def _on_Produce(self, call: Call) -> Response:
         response = protocol.ProduceResponse
         topics = []
         for asked in call.message.topic_data:
@@ -155,7 +166,7 @@ class Kafka(FetchApi, TransactionApi):
             )
         return response(responses=topics)
 
-    def _on_DescribeProducers(self, call: Call) -> Answer:
+    def _on_DescribeProducers(self, call: Call) -> Response:
         response = protocol.DescribeProducersResponse
         topics = []
         for asked in call.message.topics:

@@ -54,8 +54,8 @@ DROPPED = Dropped()
 NEVER = Never()
 HANGUP = Hangup()
 # bytes: a raw frame after the correlation id. None: the next handler, and at last the model, makes the response.
-Answer = Any
-Handler = Callable[[Call], Answer]
+Response = Any
+Handler = Callable[[Call], Response]
 
 
 @dataclass(slots=True)

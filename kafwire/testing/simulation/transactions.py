@@ -18,7 +18,7 @@ from kafwire.protocol import AddPartitionsToTxnRequest, EndTxnRequest, ProduceRe
 from kafwire.protocol.versions import TRANSACTION_V2
 from kafwire.records import RecordBatch, decode_batches, encode_batch
 from kafwire.testing.simulation.groups import Group, GroupApi, Kept
-from kafwire.testing.simulation.log import Answer, Call, Log, Stored
+from kafwire.testing.simulation.log import Call, Log, Response, Stored
 from kafwire.testing.simulation.transaction_coordinator import Coordinator, State
 
 Offsets = dict[tuple[str, int], tuple[Kept, int]]  # each offset with its number in the order of all commits
@@ -59,7 +59,7 @@ class TransactionApi(GroupApi):
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if key in self.loading else 0
 
-    def _on_InitProducerId(self, call: Call) -> Answer:
+    def _on_InitProducerId(self, call: Call) -> Response:
         message = call.message
         response = protocol.InitProducerIdResponse
         if message.transactional_id is None:
@@ -79,7 +79,7 @@ class TransactionApi(GroupApi):
             self._decide(message.transactional_id)
         return response(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
-    def _on_AddPartitionsToTxn(self, call: Call) -> Answer:
+    def _on_AddPartitionsToTxn(self, call: Call) -> Response:
         assert call.version < AddPartitionsToTxnRequest.FOR_BROKERS, "later versions are for brokers"
         message, response = call.message, protocol.AddPartitionsToTxnResponse
         transactional_id = message.v3_and_below_transactional_id
@@ -119,14 +119,14 @@ class TransactionApi(GroupApi):
         topic = self.topics.get(name)
         return 0 if topic is not None and partition < len(topic.partitions) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def _on_AddOffsetsToTxn(self, call: Call) -> Answer:
+    def _on_AddOffsetsToTxn(self, call: Call) -> Response:
         message = call.message
         who = Identity(message.producer_id, message.producer_epoch)
         code = self._not_coordinator(call, message.transactional_id)
         code = code or self._add(call, message.transactional_id, who, set(), {message.group_id})
         return protocol.AddOffsetsToTxnResponse(error_code=code)
 
-    def _on_TxnOffsetCommit(self, call: Call) -> Answer:
+    def _on_TxnOffsetCommit(self, call: Call) -> Response:
         message, response = call.message, protocol.TxnOffsetCommitResponse
         who = Identity(message.producer_id, message.producer_epoch)
         transaction = self.transactions[message.transactional_id]
@@ -171,7 +171,7 @@ class TransactionApi(GroupApi):
             )
         return response(topics=topics)
 
-    def _on_EndTxn(self, call: Call) -> Answer:
+    def _on_EndTxn(self, call: Call) -> Response:
         message = call.message
         code = self._not_coordinator(call, message.transactional_id)
         identity = Identity(-1, -1)
@@ -183,7 +183,7 @@ class TransactionApi(GroupApi):
             self._decide(message.transactional_id)
         return protocol.EndTxnResponse(error_code=code, producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
-    def _on_DescribeTransactions(self, call: Call) -> Answer:
+    def _on_DescribeTransactions(self, call: Call) -> Response:
         response = protocol.DescribeTransactionsResponse
         states = []
         for transactional_id in call.message.transactional_ids:

@@ -107,15 +107,15 @@ class ServedKafka(Kafka):
         try:
             while True:
                 size = int.from_bytes(await reader.readexactly(SIZE_BYTES), "big")
-                call, answer = await self.nodes[1].answer(number, await reader.readexactly(size))
-                if answer is HANGUP:
+                call, response = await self.nodes[1].respond(number, await reader.readexactly(size))
+                if response is HANGUP:
                     return
-                if answer is NEVER:
+                if response is NEVER:
                     await asyncio.get_running_loop().create_future()
                 self.received[number] += SIZE_BYTES + size
                 if getattr(call.message, "acks", -1) == 0:
                     continue
-                frame = frame_of(call, answer)
+                frame = frame_of(call, response)
                 self.sent[number] += SIZE_BYTES + len(frame)
                 writer.write(len(frame).to_bytes(SIZE_BYTES, "big") + frame)
                 await writer.drain()

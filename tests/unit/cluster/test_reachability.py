@@ -147,9 +147,9 @@ def test_an_advertised_address_that_cannot_be_reached(
     """A call raises. A consumer starts, and logs it, as other partitions may have leaders that respond."""
 
     def advertise(call: Call) -> Any:
-        answer: Any = world._on_Metadata(call)
-        answer.brokers[0].host = host
-        return answer
+        response: Any = world._on_Metadata(call)
+        response.brokers[0].host = host
+        return response
 
     with World() as world:
         world.create_topic("t")
@@ -178,9 +178,9 @@ def test_the_first_broker_may_have_the_number_0(node: int) -> None:
         world.nodes = {node: replace(world.nodes[1], number=node)}
 
         def advertise(call: Call) -> Any:
-            answer: Any = world._on_Metadata(call)
-            answer.brokers[0].host = "10.9.9.9"
-            return answer
+            response: Any = world._on_Metadata(call)
+            response.brokers[0].host = "10.9.9.9"
+            return response
 
         world.on("Metadata", advertise)
         cluster = make_cluster(world, default_api_timeout_ms=3_000)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafwire.testing.cluster.kafka import DEFAULT_VERSION, OLDEST_VERSION, PREVIOUS_VERSION
-from tests.scenarios.answers import Difference, judge, recorded
 from tests.scenarios.random_requests import Step, first_difference, shrink
+from tests.scenarios.responses import Difference, judge, recorded
 from tests.scenarios.script import Scenario, play, scenarios
 from tests.scenarios.simulated import KNOWN, SimulatedKafka
 from tests.support.simulated.world import World
@@ -23,7 +23,7 @@ def played(version: str, scenario: Scenario) -> list[str]:
 def test_the_simulated_broker_responds_as_kafka_does(version: str) -> None:
     real = recorded(version)
     said = {scenario.name: played(version, scenario) for scenario in scenarios(version)}
-    assert list(real) == list(said), "scenarios have changed: `python -m tests.scenarios.answers` asks real brokers"
+    assert list(real) == list(said), "scenarios have changed: `python -m tests.scenarios.responses` asks real brokers"
     assert len(said) >= 50
     complaints = judge(version, real, said, KNOWN)
     assert not complaints, complaints
