@@ -27,7 +27,7 @@ from kafwire.errors import ErrorCode
 from kafwire.testing.simulation.clock import WALL_S
 from kafwire.testing.simulation.kafka import HANGUP
 from kafwire.testing.simulation.links import Link
-from kafwire.testing.simulation.network import BaseNode, Connection, OnResponse
+from kafwire.testing.simulation.network import BaseNode, OnResponse, SimulatedConnection
 from kafwire.testing.simulation.world import BaseWorld
 
 if TYPE_CHECKING:
@@ -46,15 +46,15 @@ class ClusterNode:
         self.number = number
         self.host, self.port = f"10.0.0.{number}", PORT
         self.silent = False
-        self._connections: dict[Connection, broker.Connection] = {}
-        self._asked: dict[Connection, Request] = {}
+        self._connections: dict[SimulatedConnection, broker.ClientConnection] = {}
+        self._asked: dict[SimulatedConnection, Request] = {}
 
     @property
     def down(self) -> bool:
         """True if the broker is stopped."""
         return not self._world.state.nodes[self.number].is_up
 
-    def receive(self, connection: Connection, data: bytes, on_response: OnResponse) -> None:
+    def receive(self, connection: SimulatedConnection, data: bytes, on_response: OnResponse) -> None:
         """See `BaseNode`."""
         known = self._connections.get(connection)
         if known is None:
@@ -62,7 +62,7 @@ class ClusterNode:
         request = self._asked[connection] = read_request(known, data)
         self._world.ask(request, on_response)
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: SimulatedConnection) -> None:
         """See `BaseNode`."""
         asked = self._asked.pop(connection, None)
         if asked is not None:

@@ -172,16 +172,16 @@ class FetchApi(Topics):
         response_type = protocol.FetchResponse
         for key, size in sizes.items():
             _give(found[key], size, context.asked[key].fetch_offset, committed=bool(call.message.isolation_level))
-        error, session_id, told = context.finish({key: _as_read(f) for key, f in found.items()})
+        error, session_id, included = context.finish({key: _as_read(f) for key, f in found.items()})
         topics = [
             response_type.FetchableTopicResponse(
                 topic=name, topic_id=topic_id, partitions=[found[key].part for key in keys]
             )
-            for (name, topic_id), keys in itertools.groupby(told, key=lambda key: key[:2])
+            for (name, topic_id), keys in itertools.groupby(included, key=lambda key: key[:2])
         ]
         response = response_type(error_code=error, session_id=session_id, responses=topics)
         if call.version >= FetchRequest.NAMES_LEADERS:
-            response.node_endpoints = self._endpoints(found[key].part.current_leader.leader_id for key in told)
+            response.node_endpoints = self._endpoints(found[key].part.current_leader.leader_id for key in included)
         return response
 
     def _endpoints(self, leaders: Iterable[int]) -> list[Any]:
@@ -246,7 +246,7 @@ def _give(found: Found, size: int, offset: int, *, committed: bool) -> None:
         left -= len(stored.data)
     found.part.aborted_transactions = [
         protocol.FetchResponse.AbortedTransaction(producer_id=producer, first_offset=first)
-        for producer, first in found.log.aborted_in(offset, found.log.told_to(end) if found.log.aborted else end)
+        for producer, first in found.log.aborted_in(offset, found.log.reported_to(end) if found.log.aborted else end)
     ]
 
 

@@ -203,7 +203,7 @@ class Log:
         """Return the aborted transactions with records in [first, end)."""
         return [(p, begin) for p, begin in self.aborted if begin < end and self._end_of_transaction(p, begin) > first]
 
-    def told_to(self, end: int) -> int:
+    def reported_to(self, end: int) -> int:
         """Return the offset up to which a response for records up to `end` lists aborted transactions.
 
         It is the offset of the next entry of the offset index, which has one for every 4 KiB of batches, or the log's

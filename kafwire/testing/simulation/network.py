@@ -82,7 +82,7 @@ class Network(Protocol):
         """Schedule `callback` for the time when held bytes of that broker go on."""
         ...
 
-    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
+    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> SimulatedConnection:
         """Connect a client to that address."""
         ...
 
@@ -91,7 +91,7 @@ class Network(Protocol):
         ...
 
 
-class Connection:
+class SimulatedConnection:
     """One connection, its broker's end included.
 
     A broker serves its requests one after the other, like Kafka: it starts the next one when a response is in transit.
@@ -325,10 +325,10 @@ class BaseNode(Protocol):
     def down(self) -> bool:
         """True if the broker is stopped."""
 
-    def receive(self, connection: Connection, data: bytes, on_response: OnResponse) -> None:
+    def receive(self, connection: SimulatedConnection, data: bytes, on_response: OnResponse) -> None:
         """Serve a request: call `on_response` with an object that has its `correlation_id`, and with the response."""
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: SimulatedConnection) -> None:
         """Note that a connection has ended."""
 
 
@@ -358,7 +358,7 @@ class Model(Protocol):
 
 
 @dataclass
-class Node:
+class SimulatedNode:
     """A broker of the model: its address and its faults."""
 
     world: Model
@@ -371,13 +371,13 @@ class Node:
     versions: dict[str, tuple[int, int]] = field(default_factory=dict)
     _tasks: dict[int, asyncio.Task[Response]] = field(default_factory=dict, repr=False)
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: SimulatedConnection) -> None:
         """Cancel the request of a connection that has ended."""
         task = self._tasks.pop(connection.number, None)
         if task is not None:
             task.cancel()
 
-    def receive(self, connection: Connection, data: bytes, on_response: OnResponse) -> None:
+    def receive(self, connection: SimulatedConnection, data: bytes, on_response: OnResponse) -> None:
         """See `BaseNode`."""
         call = self.read(connection.number, data)
         handlers = iter(self._handlers(call))
@@ -457,7 +457,7 @@ class SimulatedTransport:
         receiver: Receiver,
         max_frame: int,
         stream: StreamSource | SslSource | None = None,
-    ) -> Connection:
+    ) -> SimulatedConnection:
         """See `Transport`."""
         del family, stream
         return self._world.connect(address, receiver, max_frame)

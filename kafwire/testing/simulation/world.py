@@ -35,9 +35,9 @@ from kafwire.testing.simulation.kafka import Call, Handler, Kafka
 from kafwire.testing.simulation.links import Link
 from kafwire.testing.simulation.network import (
     BaseNode,
-    Connection,
-    Node,
     OnResponse,
+    SimulatedConnection,
+    SimulatedNode,
     SimulatedResolver,
     SimulatedTransport,
 )
@@ -127,7 +127,7 @@ class BaseWorld:
         self.seed = seed
         self.loop = SimulatedLoop(self._poll)
         self.engine = SimulatedEngine(self, seed)
-        self.connections: list[Connection] = []
+        self.connections: list[SimulatedConnection] = []
         self.conduct: Conduct | None = None  # judges all requests of clients
         # Delay until the engine looks at data that the I/O thread received.
         self.engine_lag_s: Callable[[], float] = lambda: 0.0
@@ -184,11 +184,11 @@ class BaseWorld:
         """Let this much time pass."""
         self.run(asyncio.sleep(seconds))
 
-    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
+    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> SimulatedConnection:
         """Connect a client to that address."""
         where = (address[0], address[1])
         node = next((n for n in self.listening().values() if (n.host, n.port) == where), None)
-        connection = Connection(self, node or Nobody(*where), len(self.connections), receiver, max_frame)
+        connection = SimulatedConnection(self, node or Nobody(*where), len(self.connections), receiver, max_frame)
         self.connections.append(connection)
         return connection
 
@@ -232,25 +232,25 @@ class Nobody:
     down: bool = True
     silent: bool = False
 
-    def receive(self, connection: Connection, data: bytes, on_response: OnResponse) -> None:  # noqa: ARG002
+    def receive(self, connection: SimulatedConnection, data: bytes, on_response: OnResponse) -> None:  # noqa: ARG002
         """Raise an AssertionError, as this address has no broker."""
         raise AssertionError(f"no broker listens at {self.host}")
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: SimulatedConnection) -> None:
         """Do nothing."""
 
 
 class World(BaseWorld, Kafka):
     """Brokers that a test scripts, topics, and the loop that everything runs on."""
 
-    nodes: dict[int, Node]
+    nodes: dict[int, SimulatedNode]
     loop: SimulatedLoop
 
     def __init__(self, *, brokers: int = 1, topic_ids: bool = True, seed: int = 0) -> None:
         BaseWorld.__init__(self, seed=seed)
         Kafka.__init__(self, topic_ids=topic_ids)
         self._moves = itertools.count(1)
-        self.nodes = {n: Node(self, n, f"10.0.0.{n}", 9092) for n in range(1, brokers + 1)}
+        self.nodes = {n: SimulatedNode(self, n, f"10.0.0.{n}", 9092) for n in range(1, brokers + 1)}
         self.calls: list[Call] = []
         self.handlers: dict[str, list[Handler]] = {}
 

@@ -19,7 +19,7 @@ from types import SimpleNamespace, TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call, Handler, Kafka
-from kafwire.testing.simulation.network import Node, frame_of
+from kafwire.testing.simulation.network import SimulatedNode, frame_of
 from tests.support.deadlines import ended
 from tests.support.simulated.world import World
 
@@ -30,7 +30,7 @@ SIZE_BYTES = 4
 class ServedKafka(Kafka):
     """One broker on a port of this machine."""
 
-    nodes: dict[int, Node]
+    nodes: dict[int, SimulatedNode]
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -52,7 +52,7 @@ class ServedKafka(Kafka):
             asyncio.start_server(self._on_connection, "127.0.0.1", 0), self.loop
         ).result(30)
         port = self._server.sockets[0].getsockname()[1]
-        self.nodes = {1: Node(cast("World", self), 1, "127.0.0.1", port)}
+        self.nodes = {1: SimulatedNode(cast("World", self), 1, "127.0.0.1", port)}
         return self
 
     def __exit__(

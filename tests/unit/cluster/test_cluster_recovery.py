@@ -13,7 +13,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from kafwire.testing.simulation.links import LATENCY_S
-from kafwire.testing.simulation.network import Node
+from kafwire.testing.simulation.network import SimulatedNode
 from tests.support.simulated.cluster import make_cluster, metadata
 from tests.support.simulated.consumer import fill
 from tests.support.simulated.scan import Scanning
@@ -325,7 +325,7 @@ def test_a_known_address_that_has_come_to_belong_to_another_cluster_is_not_belie
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
         world.engine.resolver.names["boot.example"] = boot
-        world.nodes[9] = Node(world, 9, "10.0.0.9", 9092)
+        world.nodes[9] = SimulatedNode(world, 9, "10.0.0.9", 9092)
         world.on("Metadata", lambda _: response_to(world, 1, 2) if not world.made("Metadata")[1:] else None)
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092")))
 
