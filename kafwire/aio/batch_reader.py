@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
-from kafwire.calls.consumer_arguments import milliseconds
 from kafwire.consumer.core import ConsumerCore, nothing_assigned
 from kafwire.consumer.delivery._fetch_reader import FetchReader
 from kafwire.consumer.delivery.partition_claim import Claim
@@ -16,6 +15,7 @@ from kafwire.consumer.offsets.hand import Hand, UnreadRemainder, rests_of
 from kafwire.consumer.ownership import PartitionOwnership
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
+from kafwire.timeouts import milliseconds
 
 if TYPE_CHECKING:
     from kafwire.records import Batch

@@ -1,19 +1,23 @@
 """The bridge between the user's event loop and the engine's: coroutines that run there, and are awaited here.
 
 The bridge has no decisions and no state of a client. A call crosses as one callback, and so does its result; no thread
-waits for it. Any asyncio loop will do, and several loops may share one client.
+waits for it. Any asyncio loop will do, and several loops may share one client. `AwaitedClosing`, `AwaitingClient` and
+`StartedClient` are the parts that asyncio classes share.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
-from typing import Any, Generic, TypeVar
+import warnings
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 # Smaller data is decoded or encoded at once, in the loop's own thread: a switch to another thread takes longer.
@@ -29,14 +33,10 @@ async def on_engine(engine: Engine, coroutine: Coroutine[Any, Any, _T]) -> _T:
     its caller must be able to put it back. A cancellation on the engine's side raises `KafkaError`: the client was
     closed. A call in a forked child, or once the interpreter ends, raises `KafkaError` too, as blocking calls do.
     """
-    try:
-        engine.check_caller()
-    except KafkaError:
-        coroutine.close()
-        raise
-    crossing = _Crossing(asyncio.get_running_loop(), coroutine)
     cancelled: asyncio.CancelledError | None = None
     try:
+        engine.check_caller()
+        crossing = _Crossing(asyncio.get_running_loop(), coroutine)
         engine.expect(crossing)
     except KafkaError:
         coroutine.close()
@@ -122,3 +122,62 @@ class _Crossing(Generic[_T]):
         if self._task.cancelled():
             raise KafkaError(CLOSED)
         return self._task.result()
+
+
+class AwaitedClosing:
+    """An async context manager whose end closes it."""
+
+    async def close(self) -> None:
+        """Close it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class AwaitingClient(AwaitedClosing):
+    """A client with an engine. Calls of a closed one raise `KafkaError`."""
+
+    _engine: Engine
+    _closed: bool
+    _closed_text = "this consumer is closed: make a new one"
+
+    def _check(self) -> None:
+        self._engine.check_process()
+        if self._closed:
+            raise KafkaError(self._closed_text)
+
+    async def _run(self, work: Callable[_P, Coroutine[Any, Any, _T]], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        self._check()
+        return await on_engine(self._engine, work(*args, **kwargs))
+
+
+class StartedClient(AwaitingClient):
+    """A consumer, which `async with` or its first call starts."""
+
+    _begun = False
+    _abandon: Callable[[], object]
+
+    async def start(self) -> None:
+        """Start the consumer."""
+
+    async def _run(self, work: Callable[_P, Coroutine[Any, Any, _T]], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        await self.start()
+        return await on_engine(self._engine, work(*args, **kwargs))
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    def __del__(self) -> None:
+        if self._begun and not self._closed and not self._engine.is_over:
+            warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
+            self._engine.start(self._abandon)

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.aio.bridge import on_engine
 from kafwire.aio.token_calls import AsyncTokenCalls
-from kafwire.calls.client_requests import Requests
-from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.delegation_tokens import DelegationTokens
+from kafwire.calls.client import ClientCalls, client_cluster, keywords_of, offsets_of
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
-from kafwire.config import ClientConfig, from_config
+from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.engine import default_engine
-from kafwire.runtime.interfaces import Engine, Work
+from kafwire.runtime.interfaces import Engine
 from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.aio.scan import AsyncScan
     from kafwire.config.typed_options import ClientOptions, ScanOptions
     from kafwire.scanner.reader import ProgressOption
-
-_T = TypeVar("_T")
 
 
 @refuse_arguments(ADMIN_ARGUMENTS, blocking=False)
@@ -67,17 +61,15 @@ class AsyncClient(AsyncTokenCalls):
         engine: Engine | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
-        config = ClientConfig.build({"bootstrap_servers": bootstrap_servers, **options})
-        self._engine = default_engine() if engine is None else engine
-        self._cluster = Cluster(self._engine, config)
-        self._requests = Requests(self._cluster)
-        self._tokens = DelegationTokens(self._cluster)
+        self._cluster = client_cluster(bootstrap_servers, options, engine)
+        self._engine = self._cluster.engine
+        self._calls = ClientCalls(self._cluster)
         self._closed = False
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a client from Kafka's own option names, as `Client.from_config` does."""
-        return cls(engine=engine, **from_config(ClientConfig, options))
+        return cls(engine=engine, **keywords_of(options))
 
     async def call(
         self,
@@ -97,23 +89,19 @@ class AsyncClient(AsyncTokenCalls):
             >>> asyncio.run(main())
             [1]
         """
-        self._check()
-        return await self._run(self._requests.call(message, broker=broker, version=version, timeout=timeout))
+        return await self._run(self._calls.call(message, broker=broker, version=version, timeout=timeout))
 
     async def topic(self, name: str) -> TopicInfo:
         """Look up a topic's id and its partitions, as `Client.topic` does."""
-        self._check()
-        return await self._run(self._requests.topic(name))
+        return await self._run(self._cluster.topic, name)
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions, as `Client.partitions_for` does."""
-        self._check()
-        return await self._run(self._requests.partitions_for(topic))
+        return await self._run(self._cluster.partitions, topic)
 
     async def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
         """Ask a broker for the cluster's brokers and topics, as `Client.metadata` does."""
-        self._check()
-        return await self._run(self._requests.metadata(topics))
+        return await self._run(self._calls.metadata(topics))
 
     async def offsets(
         self,
@@ -132,13 +120,8 @@ class AsyncClient(AsyncTokenCalls):
             >>> asyncio.run(main())[partition]
             3
         """
-        self._check()
-        if on_error is None:
-            return await self._run(self._requests.offsets(partitions, when, isolation_level))
-        found, failed = await self._run(self._requests.available_offsets(partitions, when, isolation_level))
-        for where, error in failed.items():
-            on_error(where, error)
-        return found
+        work = self._calls.offsets(partitions, when, isolation_level, available=on_error is not None)
+        return offsets_of(await self._run(work), on_error)
 
     async def scan(
         self,
@@ -201,23 +184,19 @@ class AsyncClient(AsyncTokenCalls):
             >>> asyncio.run(main())
             {0, 1}
         """
-        self._check()
-        await self._run(self._requests.create_topic(name, partitions, replication_factor, config))
+        await self._run(self._calls.create_topic(name, partitions, replication_factor, config))
 
     async def create_partitions(self, name: str, count: int) -> None:
         """Add partitions to a topic, and wait until a broker knows all leaders, as `Client.create_partitions` does."""
-        self._check()
-        await self._run(self._requests.create_partitions(name, count))
+        await self._run(self._calls.create_partitions(name, count))
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and all its records, as `Client.delete_topic` does."""
-        self._check()
-        await self._run(self._requests.delete_topic(name))
+        await self._run(self._calls.delete_topic(name))
 
     async def topic_config(self, name: str) -> dict[str, str | None]:
         """Read a topic's configuration, defaults included, as `Client.topic_config` does."""
-        self._check()
-        return await self._run(self._requests.topic_config(name))
+        return await self._run(self._calls.topic_config(name))
 
     async def close(self) -> None:
         """Close all connections. Waiting calls fail. A second close, or one in a forked child, does nothing."""
@@ -225,20 +204,4 @@ class AsyncClient(AsyncTokenCalls):
             return
         self._closed = True
         self._engine.start(self._cluster.shut)  # so that it closes even if the waiting caller is cancelled
-        await self._run(partial(asyncio.sleep, 0))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def _run(self, work: Work[_T]) -> Coroutine[Any, Any, _T]:
-        return on_engine(self._engine, work())
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError("this client is closed")
+        await on_engine(self._engine, asyncio.sleep(0))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
+    Collection,
     Coroutine,
     Iterable,
     Iterator,
@@ -19,51 +19,38 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
 from kafwire.aio.batch_reader import BatchReading
-from kafwire.aio.bridge import on_engine
-from kafwire.aio.partition_stream import AsyncPartitionStream
-from kafwire.calls.consumer_arguments import (
-    Selection,
-    assignment_of,
-    layouts,
-    milliseconds,
-    partitions_of,
-    servers_first,
-    subscription_of,
-    times_of,
-)
-from kafwire.cluster.cluster import Cluster
+from kafwire.aio.bridge import StartedClient, on_engine
+from kafwire.calls.consumer import ConsumerCalls, Move, consumer_core, keywords_of, servers_first
+from kafwire.cluster.list_offsets import EARLIEST, LATEST
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
-from kafwire.config import ConsumerConfig, from_config
+from kafwire.config import ConsumerConfig
 from kafwire.config.checks import described_by
-from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, repr_of
+from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, repr_of
 from kafwire.consumer.delivery.arrow_stream import ArrowStream
 from kafwire.consumer.delivery.partition_claim import Claim
 from kafwire.consumer.group.rebalance_handlers import Handler, Handlers
 from kafwire.consumer.offsets.commits import ToCommit
-from kafwire.consumer.offsets.hand import Hand, Handed, UnreadRemainder, rests_of
+from kafwire.consumer.offsets.hand import Hand, UnreadRemainder, rests_of
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
-from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import log
 from kafwire.serializer_calls import Deserializers
+from kafwire.timeouts import milliseconds
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kafwire.aio.partition_stream import AsyncPartitionStream
     from kafwire.config.typed_options import ConsumerOptions
     from kafwire.records import Batch, Record
 
 _T = TypeVar("_T")
-_ARGUMENTS = (
-    *("topics", "pattern", "assign", "start", "columns", "layout"),
-    *("on_assigned", "on_revoked", "on_lost"),
-)
 
 
 @refuse_arguments(CONSUMER_ARGUMENTS, blocking=False)
 @described_by(ConsumerConfig)
-class AsyncConsumer:
+class AsyncConsumer(StartedClient):
     """`kafwire.Consumer` for asyncio: reads partitions. An async context manager.
 
     It connects in `async with`, or on the first call. Fetched data below 256 KiB is decoded in the loop's thread,
@@ -117,18 +104,16 @@ class AsyncConsumer:
         engine: Engine | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
-        make_layout = layouts(columns, layout)
-        selection = Selection(topics, assign, start, pattern)
         handlers = Handlers(on_assigned, on_revoked, on_lost)
-        if config.consumer_timeout_ms is not None:
+        self._core = consumer_core(
+            bootstrap_servers, options, engine, topics, pattern, assign, start, columns, layout, handlers
+        )
+        if self._core.config.consumer_timeout_ms is not None:
             log.warning("consumer_timeout_ms has no effect here: batches(timeout=seconds) ends after a silence")
-        self._engine = default_engine() if engine is None else engine
-        deserializers = Deserializers.of(config, layout)
-        cluster = Cluster(self._engine, config)
-        self._core = ConsumerCore(cluster, config, selection, make_layout, deserializers, handlers)
+        self._engine, self._abandon = self._core.cluster.engine, self._core.abandon
         self._fed: list[Batch] = []
         self._hand = self._core.commits.ledger.join(Hand(self._core.fetcher, _Fed(self._fed), by_task=True))
+        self._calls = ConsumerCalls(self._core, self._hand)
         self._reading = BatchReading(self._core, self._engine, self.start, self._return, self._hand)
         self._core.assignment.on_drop(self._hand.forget)
         self._begun = self._started = False
@@ -140,7 +125,7 @@ class AsyncConsumer:
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a consumer from Kafka's own option names, as `Consumer.from_config` does. It does not connect yet."""
-        return cls(engine=engine, **from_config(ConsumerConfig, options, arguments=_ARGUMENTS))
+        return cls(engine=engine, **keywords_of(options))
 
     async def start(self) -> None:
         """Connect, and look up the start positions. `async with` and the first call do this too.
@@ -297,8 +282,8 @@ class AsyncConsumer:
             >>> asyncio.run(main())
             [0]
         """
-        milliseconds(timeout)
-        return self._stream(self._core.assignment.new_claim(partition), timeout, explicit=explicit, let_go=self._let_go)
+        claim, _ = self._calls.new_claim(partition, timeout)
+        return self._stream(claim, timeout, explicit=explicit, let_go=self._let_go)
 
     async def _let_go(self, where: TopicPartition) -> None:
         await self._put_back([where])
@@ -311,6 +296,8 @@ class AsyncConsumer:
         explicit: bool,
         let_go: Callable[[TopicPartition], Awaitable[None]] | None = None,
     ) -> AsyncPartitionStream:
+        from kafwire.aio.partition_stream import AsyncPartitionStream
+
         hand = self._core.commits.ledger.join(Hand(self._core.fetcher, by_task=True))
         reading = BatchReading(self._core, self._engine, self.start, self._return, hand, claim)
         return AsyncPartitionStream(
@@ -349,9 +336,7 @@ class AsyncConsumer:
             >>> asyncio.run(main())
             0 3
         """
-        await self._take_back()
-        await self._run(self._core.rejoin_after_error())
-        feed = await self._run(self._core.open_feed())
+        feed, _ = await self._move(self._calls.open_feed(timeout))
         try:
             while feed.is_open:
                 await self._reading.attend()
@@ -380,13 +365,7 @@ class AsyncConsumer:
             >>> asyncio.run(main()).num_rows
             3
         """
-        limit_ms = milliseconds(timeout)
-        await self._put_back()
-        await self._run(self._core.denied.try_all())
-        if limit_ms >= 0:
-            await self._run(self._core.assigned())
-        await self._run(self._core.assignment.ask())
-        return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
+        return ArrowStream((await self._move(self._calls.arrow_stream(timeout)))(keeps=self))
 
     async def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
         """Fetch again the rest of a batch whose records were delivered in part, one by one."""
@@ -404,15 +383,15 @@ class AsyncConsumer:
     async def _wait_for_returns(self) -> None:
         if self._returning:
             if not self._closed:  # the next owner reads the undelivered records of a closed consumer
-                await self._run(self._core.positions.settled())
+                await self._run(self._core.positions.settled)
             self._returning = False
 
-    async def _take_back(self, only: Sequence[TopicPartition] | None = None) -> None:
+    async def _take_back(self, only: Collection[TopicPartition] | None = None) -> None:
         """Fetch again all records of these partitions (None: all) that left the buffer and were not delivered."""
         await self._put_back(only)
         await self._take_back_from(self._reading, only)
 
-    async def _take_back_from(self, reading: BatchReading, only: Sequence[TopicPartition] | None = None) -> None:
+    async def _take_back_from(self, reading: BatchReading, only: Collection[TopicPartition] | None = None) -> None:
         """Fetch again the batch that a cancelled task had begun to decode, if it is of these partitions."""
         batch = await reading.begun()
         for rest in rests_of([] if batch is None else [batch]):
@@ -421,18 +400,16 @@ class AsyncConsumer:
                 self._return(rest)
         await self._wait_for_returns()
 
-    async def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        try:
-            await self.start()
-        except BaseException:
-            coroutine.close()
-            raise
-        return await on_engine(self._engine, coroutine)
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError("this consumer is closed: make a new one")
+    async def _move(self, move: Move[_T]) -> _T:
+        if move.leaves:
+            self._core.commits.ledger.advance(self._hand.passed())
+        await self._take_back(move.partitions)
+        if move.leaves:
+            await self._tell_revoked()
+        found = await self._run(move.work)
+        if move.seeks:
+            self._hand.seek(move.partitions)
+        return found
 
     # --- partitions and positions -----------------------------------------------------------------------------------
 
@@ -448,23 +425,15 @@ class AsyncConsumer:
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read only these partitions, as `Consumer.assign` does."""
-        wanted = assignment_of(partitions, "assign(list(offsets)), then seek for each")
-        await self._take_back()
-        await self._tell_revoked()
-        await self._run(self._core.assign(wanted))
+        await self._move(self._calls.assign(partitions))
 
     async def subscribe(self, topics: str | Iterable[str] | None = None, *, pattern: str | None = None) -> None:
         """Read only these topics: all partitions, or those that the group assigns, as `Consumer.subscribe` does."""
-        names, pattern = subscription_of(topics, pattern)
-        await self._take_back()
-        await self._run(self._core.subscribe(names, pattern))
+        await self._move(self._calls.subscribe(topics, pattern))
 
     async def unsubscribe(self) -> None:
         """Stop reading all partitions, as `Consumer.unsubscribe` does."""
-        self._core.commits.ledger.advance(self._hand.passed())
-        await self._take_back()
-        await self._tell_revoked()
-        await self._run(self._core.assign([]))
+        await self._move(self._calls.unsubscribe())
 
     async def _tell_revoked(self) -> None:
         """Call the handlers of a leaving member here, as no read runs meanwhile."""
@@ -482,19 +451,13 @@ class AsyncConsumer:
             >>> asyncio.run(main()).value
             b'JFK-BQN'
         """
-        await self._take_back([partition])
-        await self._run(self._core.positions.seek(partition, offset))
-        self._hand.seek([partition])
+        await self._move(self._calls.seek(partition, offset))
 
     async def seek_to_timestamp(
         self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, int]:
         """Continue at the first record at or after a time, as `Consumer.seek_to_timestamp` does."""
-        chosen = None if partitions is None else partitions_of(partitions)
-        await self._take_back(chosen)
-        found = await self._run(self._core.positions.seek_to(when, chosen))
-        self._hand.seek(chosen)
-        return found
+        return await self._move(self._calls.seek_to(when, partitions))
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Continue at the first offsets, as `Consumer.seek_to_beginning` does."""
@@ -506,12 +469,11 @@ class AsyncConsumer:
 
     async def pause(self, *partitions: TopicPartition) -> None:
         """Stop fetching and delivering these partitions, as `Consumer.pause` does."""
-        await self._take_back(partitions)
-        await self._run(self._core.assignment.pause(partitions, paused=True))
+        await self._move(self._calls.pause(partitions))
 
     async def resume(self, *partitions: TopicPartition) -> None:
         """Fetch and deliver these partitions again, as `Consumer.resume` does."""
-        await self._run(self._core.assignment.pause(partitions, paused=False))
+        await self._run(self._calls.resume(partitions))
 
     @property
     def paused(self) -> set[TopicPartition]:
@@ -524,29 +486,25 @@ class AsyncConsumer:
         if rest is not None and rest[0] == partition:
             return rest[1]
         await self._take_back_from(self._reading, [partition])
-        return await self._run(self._core.positions.position(partition))
+        return await self._run(self._core.positions.position, partition)
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, OffsetSpec]
     ) -> dict[TopicPartition, int | None]:
         """Ask the leaders for the first offset at or after a time, as `Consumer.offsets_for_times` does."""
-        return await self._run(self._core.positions.offsets_for_times(times_of(timestamps)))
+        return await self._run(self._calls.offsets_for_times(timestamps))
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions, as `Consumer.partitions_for` does."""
-        return await self._run(self._core.cluster.partitions(topic))
+        return await self._run(self._core.cluster.partitions, topic)
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the first offset of each partition, as `Consumer.beginning_offsets` does."""
-        return await self._run(
-            self._core.positions.beginning_offsets(None if partitions is None else partitions_of(partitions))
-        )
+        return await self._run(self._calls.ends(partitions, EARLIEST))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the end offset of each partition, as `Consumer.end_offsets` does."""
-        return await self._run(
-            self._core.positions.end_offsets(None if partitions is None else partitions_of(partitions))
-        )
+        return await self._run(self._calls.ends(partitions, LATEST))
 
     @overload
     def lag(self, partition: TopicPartition) -> int | None: ...
@@ -557,9 +515,7 @@ class AsyncConsumer:
     def lag(self, partition: TopicPartition | None = None) -> int | dict[TopicPartition, int | None] | None:
         """Count the offsets between the position and the end of the log, as `Consumer.lag` does. No request is sent."""
         self._check()
-        if partition is not None:
-            return self._core.positions.lag(partition, self._hand.next())
-        return {where: self._core.positions.lag(where, self._hand.next()) for where in self._core.assignment.partitions}
+        return self._calls.lag(partition)
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
         """Return the high watermark of the last fetch response, as `Consumer.high_watermark` does.
@@ -585,16 +541,13 @@ class AsyncConsumer:
             2
         """
         # The call itself identifies the task: a coroutine may run in another one, as by asyncio.wait_for.
-        return self._commit(what, [] if what is not None else self._core.covered(self._hand))
-
-    async def _commit(self, what: ToCommit | None, handed: list[Handed]) -> None:
-        await self._run(self._core.commits.commit(what, handed=handed))
+        return self._run(self._calls.commit(what))
 
     async def committed(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset | None]:
         """Ask the coordinator for the group's committed offsets, as `Consumer.committed` does."""
-        return await self._run(self._core.commits.committed(None if partitions is None else partitions_of(partitions)))
+        return await self._run(self._calls.committed(partitions))
 
     def processed(self, *, in_hand: bool = False) -> dict[TopicPartition, int]:
         """Return each partition's processed offset, as `Consumer.processed` does, for `AsyncProducer.send_offsets`.
@@ -612,7 +565,7 @@ class AsyncConsumer:
 
     async def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states, as `Consumer.metrics` does."""
-        return await self._run(self._core.snapshot())
+        return await self._run(self._core.snapshot)
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109
         """Commit processed offsets, leave the group, and close the connections, as `Consumer.close` does.
@@ -644,14 +597,6 @@ class AsyncConsumer:
         closing = asyncio.ensure_future(on_engine(self._engine, self._core.close(timeout, failed=failed)))
         await asyncio.shield(closing)
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -659,11 +604,6 @@ class AsyncConsumer:
 
     def __repr__(self) -> str:
         return repr_of(self, self._core, closed=self._closed)
-
-    def __del__(self) -> None:
-        if getattr(self, "_begun", False) and not self._closed and not self._engine.is_over:
-            warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
-            self._engine.start(self._core.abandon)
 
 
 class _NotAwaited:
@@ -754,20 +694,12 @@ class _Records:
             self._consumer._feed(batch)
 
 
-class _AwaitedRecords:
+class _AwaitedRecords(_Records):
     """The iterator of a consumer's records with async deserializers. A record is delivered once they have run."""
 
     def __init__(self, consumer: AsyncConsumer, deserializers: Deserializers) -> None:
-        self._consumer = consumer
+        super().__init__(consumer)
         self._deserializers = deserializers
-        self._records = consumer._hand.records
-
-    def __aiter__(self) -> AsyncIterator[Record]:
-        return self
-
-    def __anext__(self) -> Coroutine[Any, Any, Record]:
-        self._records.called()
-        return self._next()
 
     async def _next(self) -> Record:
         records = self._records

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafwire.aio.batch_reader import BatchReading
 from kafwire.aio.bridge import on_engine
+from kafwire.calls.consumer import StreamCalls
 from kafwire.consumer.core import ConsumerCore
-from kafwire.consumer.delivery.partition_claim import Claim, StreamEnded, not_explicit
+from kafwire.consumer.delivery.partition_claim import Claim, StreamEnded
 from kafwire.consumer.offsets.hand import Hand, Handed
 from kafwire.consumer.offsets.partition_progress import PartitionProgress
-from kafwire.handles import refuse_copy
 from kafwire.runtime.interfaces import Engine
 from kafwire.types import TopicPartition
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafwire.records import Batch, Record
 
 
-class AsyncPartitionStream:
+class AsyncPartitionStream(StreamCalls):
     """The batches of one partition, for one task: an async iterator, and an async context manager.
 
     It ends when the partition is revoked from this member of a group, or lost, or when the consumer is stopped or
@@ -41,8 +41,6 @@ class AsyncPartitionStream:
         (0, [3])
     """
 
-    __reduce_ex__ = refuse_copy
-
     def __init__(
         self,
         core: ConsumerCore,
@@ -60,33 +58,14 @@ class AsyncPartitionStream:
 
         `take_back` fetches the records that the reader had begun to decode again.
         """
-        self.topic, self.partition = claim.where
-        self._core, self._engine = core, engine
+        super().__init__(core, engine, claim, hand, explicit=explicit)
         self._reading = reading
-        self._hand = hand
-        self._claim = claim
         self._let_go = let_go
         self._take_back = take_back
         self._timeout_s = timeout_s
-        self._explicit = explicit
-        self._progress: PartitionProgress | None = None
         # With manual commits, the user may commit after the end of a stream of `partitions()`, until it is closed.
         self._stays = let_go is None and not core.commits.is_automatic
-        self._closed = self._has_ended = self._paused = False
         self._is_bounded = True  # False: the reader bounds the uncommitted offsets itself
-
-    @property
-    def is_lost(self) -> bool:
-        """True if another member processes the records in hand: the partition was lost, or revoked too early.
-
-        Its offsets cannot be committed, and its results must not be written any more.
-        """
-        return self._claim.is_lost
-
-    @property
-    def has_ended(self) -> bool:
-        """True if no more records come: the partition is given up, or the stream is closed."""
-        return self._closed or self._claim.is_ending
 
     def __aiter__(self) -> AsyncIterator[Batch]:
         return self
@@ -113,8 +92,7 @@ class AsyncPartitionStream:
     async def _next(self, caller: object) -> Batch | None:
         if self._let_go is not None:
             await self._let_go(self._claim.where)
-            await on_engine(self._engine, self._core.denied.try_all(self._claim.where))
-            await on_engine(self._engine, self._core.assignment.claim(self._claim))
+            await on_engine(self._engine, self._core.claim(self._claim))
             self._let_go = None
         self._claim.is_read = True
         if self._claim.is_over:
@@ -140,25 +118,6 @@ class AsyncPartitionStream:
     def _is_full(self, progress: PartitionProgress) -> bool:
         return progress.uncommitted >= self._core.config.max_uncommitted
 
-    def complete(self, first_offset: int, next_offset: int) -> None:
-        """Complete the records of [first_offset, next_offset) of an `explicit` stream. In any order, in any thread.
-
-        Commits go up to the first record that is not completed. At most `max_uncommitted` offsets are delivered beyond
-        it. Undelivered records are not completed by this.
-
-        Args:
-            first_offset: the offset of the first record.
-            next_offset: the offset after the last record.
-
-        Raises:
-            KafkaError: the stream is not `explicit`.
-            ValueError: the range ends before it begins.
-        """
-        if not self._explicit:
-            raise not_explicit(self.topic, self.partition)
-        if self._progress is not None:
-            self._progress.complete(first_offset, next_offset)
-
     def commit(self, what: Batch | Record | None = None) -> Coroutine[Any, Any, None]:
         """Commit the partition's processed offset.
 
@@ -172,8 +131,7 @@ class AsyncPartitionStream:
             BrokerError: the coordinator refuses the commit.
             KafkaTimeoutError: no response came within `default_api_timeout_ms`.
         """
-        handed = [] if what is not None or self._explicit else self._core.covered(self._hand)
-        return self._commit(what, handed)
+        return self._commit(what, self._covered(what))
 
     async def _commit(self, what: Batch | Record | None, handed: list[Handed]) -> None:
         await on_engine(self._engine, self._core.commit_claimed(self._claim, what, handed))
@@ -182,16 +140,6 @@ class AsyncPartitionStream:
         """Leave uncompleted records to the next owner: after the close, a revocation does not wait for them."""
         if self._progress is not None:
             self._progress.is_abandoned = True
-
-    def pause(self) -> None:
-        """Stop fetching and delivering until `resume`. Heartbeats continue."""
-        self._paused = True
-        self._engine.start(self._core.assignment.pause_claimed, self._claim, True)
-
-    def resume(self) -> None:
-        """Fetch and deliver again."""
-        self._paused = False
-        self._engine.start(self._core.assignment.pause_claimed, self._claim, False)
 
     async def aclose(self) -> None:
         """Close the stream: other readers may read the partition. A second close does nothing."""
@@ -211,10 +159,6 @@ class AsyncPartitionStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-    def __repr__(self) -> str:
-        state = ", lost" if self.is_lost else ", ended" if self._closed or self._claim.is_over else ""
-        return f"<AsyncPartitionStream of {self.topic}-{self.partition}{state}>"
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):

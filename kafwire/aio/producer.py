@@ -4,45 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.aio.bridge import INLINE_BYTES, on_engine
+from kafwire.aio.bridge import INLINE_BYTES, AwaitingClient, on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
-from kafwire.calls.producer_arguments import Header, carry, check_partition, check_topic, wrong_argument
-from kafwire.cluster.cluster import Cluster
-from kafwire.config import ProducerConfig, from_config
+from kafwire.calls.producer import (
+    Header,
+    ProducerCalls,
+    RowsToSend,
+    carry,
+    check_partition,
+    check_topic,
+    keywords_of,
+    producer_parts,
+    serializing,
+    wrong_argument,
+)
+from kafwire.config import ProducerConfig
 from kafwire.config.checks import described_by
-from kafwire.errors import ConfigError, KafkaError, UnknownPartition
+from kafwire.errors import UnknownPartition
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import PRODUCER_ARGUMENTS, AsyncProducerNames, refuse_arguments
 from kafwire.producer.buffer._batch import BatchDelivery, Delivery
-from kafwire.producer.core import CLOSED, ProducerCore
+from kafwire.producer.core import CLOSED
 from kafwire.producer.send.flush import closed_early, undelivered
-from kafwire.records._arrow_rows import RowsReader
-from kafwire.runtime.engine import default_engine
-from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.interfaces import Engine, Work
 from kafwire.serializer_calls import Serializers
-from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
     from kafwire.aio.transaction import AsyncTransactionBlock
     from kafwire.config.typed_options import ProducerOptions
-    from kafwire.producer.transactions.manager import Transactions
 
 log = logging.getLogger("kafwire")
 
-_T = TypeVar("_T")
 # How long a cancelled `async with` still waits for acknowledgements.
 CANCELLED_FLUSH_S = 1.0
 
 
 @refuse_arguments(PRODUCER_ARGUMENTS, blocking=False)
 @described_by(ProducerConfig)
-class AsyncProducer(AsyncProducerNames):
+class AsyncProducer(AsyncProducerNames, AwaitingClient):
     """`kafwire.Producer` for asyncio: sends records. An async context manager.
 
     It may be created outside a running loop, and used by any number of tasks, from several loops and threads. Nothing
@@ -69,6 +73,7 @@ class AsyncProducer(AsyncProducerNames):
     __reduce_ex__ = refuse_copy
 
     _serializers: Serializers
+    _closed_text = CLOSED
 
     def __init__(
         self,
@@ -77,22 +82,22 @@ class AsyncProducer(AsyncProducerNames):
         engine: Engine | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        self._config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
-        serializers = Serializers.of(self._config)
-        self._engine = default_engine() if engine is None else engine
-        self._sender = ProducerCore(Cluster(self._engine, self._config), self._config)
-        self._accumulator = self._sender.accumulator
+        options_given = {"bootstrap_servers": bootstrap_servers, **options}
+        self._core, serializers = producer_parts(options_given, engine, blocking=False)
+        self._config, self._engine = self._core.config, self._core.cluster.engine
+        self._calls = ProducerCalls(self._core)
+        self._accumulator = self._core.accumulator
         self._loops = LoopRegistry(self._accumulator.budget)
         self._closed = False
         if serializers is not None:
             self._serializers = serializers
             kind: Any = type(self)  # mypy does not accept these classes as hashable
-            self.__class__ = _serializing(kind)
+            self.__class__ = serializing(kind, AsyncProducer, _SerializingProducer)
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a producer from Kafka's own option names, as `Producer.from_config` does."""
-        return cls(engine=engine, **from_config(ProducerConfig, options))
+        return cls(engine=engine, **keywords_of(options))
 
     async def start(self) -> None:
         """Connect, so that an unreachable cluster raises an error here. Otherwise the first `send` connects.
@@ -110,8 +115,7 @@ class AsyncProducer(AsyncProducerNames):
             ...     await producer.close()
             >>> asyncio.run(main())
         """
-        self._check()
-        await self._run(self._sender.connect())
+        await self._run(self._core.connect)
 
     async def send(
         self,
@@ -217,7 +221,7 @@ class AsyncProducer(AsyncProducerNames):
                     if delivery is not None:
                         return delivery
                 if not await place.wait(until):
-                    raise self._sender.no_room()
+                    raise self._core.no_room()
         finally:
             loop_state.leave(place)
 
@@ -239,7 +243,7 @@ class AsyncProducer(AsyncProducerNames):
         """
         self._check()
         loop_state = self._loops.here()
-        rows = _RowsToSend(self._sender, topic, self._pieces(topic, data), partition)
+        rows = RowsToSend(self._accumulator, topic, self._pieces(topic, data), partition)
         try:
             await self._send_rows(loop_state, rows, topic, data)
         except BaseException as error:
@@ -247,7 +251,7 @@ class AsyncProducer(AsyncProducerNames):
             raise
         return AsyncBatchDelivery(self._loops, BatchDelivery(rows.parts))
 
-    async def _send_rows(self, loop_state: LoopState, rows: _RowsToSend, topic: str | None, data: Any) -> None:
+    async def _send_rows(self, loop_state: LoopState, rows: RowsToSend, topic: str | None, data: Any) -> None:
         if topic is not None and (not isinstance(topic, str) or topic not in self._accumulator.topics):
             await self._learn(loop_state, [topic], self._deadline(loop_state))
         rows.partition = check_partition(rows.partition)
@@ -266,14 +270,14 @@ class AsyncProducer(AsyncProducerNames):
                 until = self._deadline(loop_state)
                 while not (place.is_first and self._accumulator.budget.has_room()):
                     if not await place.wait(until):
-                        raise self._sender.no_room()
+                        raise self._core.no_room()
             finally:
                 loop_state.leave(place)
 
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:  # noqa: ARG002
         return (data,)
 
-    async def _pass(self, loop_state: LoopState, rows: _RowsToSend, *, inline: bool) -> bool:
+    async def _pass(self, loop_state: LoopState, rows: RowsToSend, *, inline: bool) -> bool:
         if inline:
             return rows.go_on()
         # An encoding thread cannot be stopped: a cancelled task ends once the thread has stopped.
@@ -296,13 +300,11 @@ class AsyncProducer(AsyncProducerNames):
             >>> asyncio.run(main())
             True
         """
-        self._check()
-        await self._run(self._sender.flush(timeout_of(timeout)))
+        await self._run(self._calls.flush(timeout))
 
     async def purge(self, *, in_flight: bool = False) -> int:
         """Give up buffered records at once, as `Producer.purge` does."""
-        self._check()
-        return await self._run(self._sender.purge(in_flight=in_flight))
+        return await self._run(self._core.purge, in_flight=in_flight)
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
@@ -320,33 +322,33 @@ class AsyncProducer(AsyncProducerNames):
             >>> asyncio.run(main()).offset
             3
         """
-        transactions = self._transactional()
+        self._check()
         from kafwire.aio.transaction import AsyncTransactionBlock
 
-        return AsyncTransactionBlock(self, transactions, timeout)
+        return AsyncTransactionBlock(self, self._calls.transactions(), timeout)
 
     async def init_transactions(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # it goes on
         """Take over the `transactional_id` (KIP-98), as `Producer.init_transactions` does."""
-        await self._run(self._transactional().initialize(timeout_of(timeout)))
+        await self._run(self._calls.init_transactions(timeout))
 
     async def begin_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Begin a transaction, as `Producer.begin_transaction` does."""
-        await self._run(self._transactional().begin(timeout_of(timeout)))
+        await self._run(self._calls.begin_transaction(timeout))
 
     async def commit_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Flush, and commit, as `Producer.commit_transaction` does.
 
         Cancelling this call does not stop the commit. Call it again to wait for its outcome.
         """
-        await self._run(self._transactional().commit(timeout_of(timeout)))
+        await self._run(self._calls.commit_transaction(timeout))
 
     async def abort_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Drop unsent records, and abort, as `Producer.abort_transaction` does."""
-        await self._run(self._transactional().abort(timeout_of(timeout)))
+        await self._run(self._calls.abort_transaction(timeout))
 
     async def detach(self, timeout: float | None = None) -> TransactionHandle:  # noqa: ASYNC109
         """Flush, and detach the open transaction, as `Producer.detach` does."""
-        return await self._run(self._transactional().detach(timeout_of(timeout)))
+        return await self._run(self._calls.detach(timeout))
 
     async def send_offsets(
         self,
@@ -355,46 +357,35 @@ class AsyncProducer(AsyncProducerNames):
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> None:
         """Commit offsets of a consumer group with the transaction, as `Producer.send_offsets` does."""
-        await self._run(self._transactional().send_offsets(offsets, group, timeout_of(timeout)))
+        await self._run(self._calls.send_offsets(offsets, group, timeout))
 
     send_offsets_to_transaction = send_offsets
-
-    def _transactional(self) -> Transactions:
-        self._check()
-        if self._sender.transactions is None:
-            raise ConfigError("transactions need a transactional_id: give the producer one")
-        return self._sender.transactions
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions, as `Producer.partitions_for` does."""
-        self._check()
-        return await self._run(self._sender.cluster.partitions(topic))
+        return await self._run(self._core.cluster.partitions, topic)
 
     async def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states, as `Producer.metrics` does."""
-        self._check()
-        return await self._run(self._sender.snapshot())
+        return await self._run(self._core.snapshot)
 
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # of the last flush
         """Flush, then close, as `Producer.close` does.
 
         A call that is cancelled leaves a producer that closes by itself.
         """
-        lost = await self._close(timeout_of(timeout))
+        lost = await self._close(self._calls.close(timeout))
         if lost:
             raise closed_early(lost)
 
-    async def _close(self, timeout: float | None) -> dict[str, int]:  # noqa: ASYNC109
+    async def _close(self, close: Work[dict[str, int]]) -> dict[str, int]:
         if self._closed or self._engine.is_over:
             return {}
         self._closed = True
-        closing = asyncio.ensure_future(self._run(self._sender.close(timeout)))
+        closing = asyncio.ensure_future(on_engine(self._engine, close()))
         return await asyncio.shield(closing)
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -403,93 +394,27 @@ class AsyncProducer(AsyncProducerNames):
             await self.close()
             return
         # A cancelled task must end soon, and not wait for the delivery timeout of an unreachable broker.
-        lost = await self._close(CANCELLED_FLUSH_S)
+        lost = await self._close(self._calls.close(CANCELLED_FLUSH_S))
         if lost:
             log.warning("kafwire: a producer was cancelled with %s not acknowledged", undelivered(lost))
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and not self._engine.is_over:
-            self._engine.start(self._sender.retire)
-
-    def _run(self, coroutine: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
-        return on_engine(self._engine, coroutine)
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError(CLOSED)
+            self._engine.start(self._core.retire)
 
     async def _learn(self, loop_state: LoopState, topics: list[str], until: float) -> None:
         for topic in topics:
             check_topic(topic)
-        await self._run(self._sender.ensure_metadata(topics, max(0.0, until - loop_state.loop.time()) * 1000))
+        left_ms = max(0.0, until - loop_state.loop.time()) * 1000
+        await on_engine(self._engine, self._core.ensure_metadata(topics, left_ms))
 
     async def _learn_partition(self, loop_state: LoopState, missing: UnknownPartition, until: float) -> None:
         self._check()
         left_ms = max(0.0, until - loop_state.loop.time()) * 1000
-        await self._run(self._sender.ensure_partition(missing, left_ms))
+        await on_engine(self._engine, self._core.ensure_partition(missing, left_ms))
 
     def _deadline(self, loop_state: LoopState) -> float:
         return loop_state.loop.time() + self._config.max_block_ms / 1000
-
-
-class _RowsToSend:
-    """Arrow data that is encoded into batches while there is room."""
-
-    def __init__(self, sender: ProducerCore, topic: str | None, pieces: Iterable[Any], partition: int | None) -> None:
-        self._accumulator = sender.accumulator
-        self._topic = topic
-        self._pieces = pieces
-        self.partition = partition
-        self._chunks: Any = None
-        self._rows: Any = None
-        self._targets: list[tuple[str, bytes | None]] = []  # topics (and choices) of these rows, the next one last
-        self._plan: Any = None
-        self._name = ""  # of the plan's topic
-        self._row = 0
-        self._generation = sender.accumulator.transaction_generation
-        self.unknown: list[str] = []
-        """The topics whose metadata is needed before it can go on."""
-        self.missing: UnknownPartition | None = None
-        """The added partition whose metadata is needed before it can go on."""
-        self.parts: list[tuple[Any, int, int]] = []
-
-    def go_on(self) -> bool:
-        """Encode until all rows are in batches (return True), a topic is unknown, or the budget is used up."""
-        accumulator = self._accumulator
-        if self._chunks is None:
-            self._chunks = (rows for piece in self._pieces for rows in RowsReader(piece))
-        while True:
-            if self.unknown:
-                self.unknown = [name for name in self.unknown if name not in accumulator.topics]
-                if self.unknown:
-                    return False
-            if self._plan is not None:
-                if not accumulator.append_rows(self._plan, self.parts):
-                    self.unknown = [name for name in [self._name] if name not in accumulator.topics]
-                    return False
-                self._plan = None
-            if self._targets:
-                self._name, chosen = self._targets[-1]
-                self.missing = None
-                try:
-                    self._plan = accumulator.plan_rows(
-                        self._name, self._rows, self.partition, self._row, self._generation, chosen
-                    )
-                except UnknownPartition as error:
-                    self.missing = error
-                    return False
-                if self._plan is None:  # the topic was forgotten, as other rows took long
-                    self.unknown = [self._name]
-                    return False
-                self._targets.pop()
-                continue
-            self._row += 0 if self._rows is None else len(self._rows)
-            self._rows = next(self._chunks, None)
-            if self._rows is None:
-                return True
-            self._targets = accumulator.split_rows(self._topic, self._rows, self._row)[::-1]
-            self.unknown = [name for name, _ in self._targets if name not in accumulator.topics]
 
 
 class _SerializingProducer(AsyncProducer):
@@ -515,11 +440,3 @@ class _SerializingProducer(AsyncProducer):
 
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:
         return self._serializers.chunks(topic, data)
-
-
-@cache
-def _serializing(kind: type[AsyncProducer]) -> type[AsyncProducer]:
-    """Return a subclass of `kind` with serializers, with the same name. Methods of `kind` take precedence."""
-    bases = (_SerializingProducer,) if kind is AsyncProducer else (kind, _SerializingProducer)
-    same = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    return type(kind.__name__, bases, same)

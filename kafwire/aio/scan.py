@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from kafwire.aio.bridge import AwaitedClosing
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.scanner.reader import BoundedRead
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LONGEST_WAIT_MS = 100
 
 
-class AsyncScan(BoundedRead):
+class AsyncScan(BoundedRead, AwaitedClosing):
     """A bounded read for asyncio. Consume it once: by `batches()`, record by record, or as an Arrow stream in a thread.
 
     The records of a partition come in order; partitions are mixed. `ranges` has the offsets that are read.
@@ -117,11 +117,3 @@ class AsyncScan(BoundedRead):
                 await asyncio.wait([self._decoding])
         finally:
             self._end()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.aio.bridge import INLINE_BYTES, on_engine
-from kafwire.calls.consumer_arguments import layouts, milliseconds, names_of, servers_first
-from kafwire.cluster.cluster import Cluster
-from kafwire.config import ShareConsumerConfig, from_config
+from kafwire.aio.bridge import INLINE_BYTES, StartedClient, on_engine
+from kafwire.calls.consumer import servers_first
+from kafwire.calls.share import ShareCalls, keywords_of, share_core
+from kafwire.config import ShareConsumerConfig
 from kafwire.config.checks import described_by
 from kafwire.consumer.core import CLOSE_SECONDS
 from kafwire.consumer.share.held_batch import HeldBatch
-from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_batch import ShareBatch
-from kafwire.consumer.share.share_core import ShareCore
 from kafwire.consumer.share.share_fetcher import FetchedRange
-from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import SHARE_CONSUMER, SHARE_CONSUMER_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
-from kafwire.serializer_calls import Deserializers
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ShareConsumerOptions
     from kafwire.records import Record
 
-_ARGUMENTS = ("topics", "columns", "layout")
-
 
 @refuse_arguments(SHARE_CONSUMER_ARGUMENTS, blocking=False)
 @described_by(ShareConsumerConfig)
-class AsyncShareConsumer:
+class AsyncShareConsumer(StartedClient):
     """`kafwire.ShareConsumer` for asyncio. An async context manager, for one task at a time.
 
     It connects in `async with`, or on the first call. Large batches are decoded in another thread.
@@ -75,19 +66,16 @@ class AsyncShareConsumer:
         engine: Engine | None = None,
         **options: Unpack[ShareConsumerOptions],
     ) -> None:
-        config = ShareConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
-        make_layout = layouts(columns, layout)
-        names = names_of(topics, in_share_group=True)
-        deserializers = Deserializers.of(config, layout, blocking=True)
-        self._engine = default_engine() if engine is None else engine
-        self._core = ShareCore(Cluster(self._engine, config), config, names, make_layout, deserializers)
-        self._hand = RecordsInHand(self._core)
+        self._core = share_core(bootstrap_servers, options, engine, topics, columns, layout)
+        self._engine, self._abandon = self._core.cluster.engine, self._core.abandon
+        self._calls = ShareCalls(self._core)
+        self._hand = self._calls.hand
         self._begun = self._closed = False
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a consumer from Kafka's own option names, as `ShareConsumer.from_config` does."""
-        return cls(engine=engine, **from_config(ShareConsumerConfig, options, arguments=_ARGUMENTS))
+        return cls(engine=engine, **keywords_of(options))
 
     async def start(self) -> None:
         """Connect, and join the group. `async with` and the first call do this too.
@@ -104,8 +92,7 @@ class AsyncShareConsumer:
     async def batches(self, timeout: float | None = None) -> AsyncIterator[ShareBatch]:  # noqa: ASYNC109
         """Iterate over acquired records, in batches of one partition, as `ShareConsumer.batches` does."""
         while await self._fill(timeout, by_silence=True):
-            (batch,) = self._hand.take(1)
-            yield batch
+            yield self._hand.take(1)[0]
 
     async def poll(self, timeout: float | None = 0.0) -> list[ShareBatch]:  # noqa: ASYNC109
         """Return batches of acquired records, as `ShareConsumer.poll` does."""
@@ -114,22 +101,18 @@ class AsyncShareConsumer:
 
     async def _fill(self, timeout: float | None, *, by_silence: bool = False) -> bool:  # noqa: ASYNC109
         """Count the records in hand as processed, and wait for batches; return False if none came."""
-        limit_ms = milliseconds(timeout)
+        begin, fetched = self._calls.read(timeout, by_silence=by_silence), self._hand.fetched
         await self.start()
-        until_ms = self._core.cluster.engine.now_ms() + limit_ms
-        silence = self._core.silence(limit_ms) if by_silence else None
-        hand = self._hand
-        hand.settle()
-        while not hand.waiting:
-            if not hand.fetched:
-                left_ms = None if limit_ms < 0 else max(0.0, until_ms - self._core.cluster.engine.now_ms())
-                hand.fetched += await on_engine(self._engine, self._core.next(left_ms, silence))
-            if not hand.fetched:
+        more = begin()
+        while not self._hand.waiting:
+            if not fetched:
+                fetched += await on_engine(self._engine, more())
+            if not fetched:
                 return False
-            while hand.fetched:
-                batch = await self._decoded(hand.fetched.popleft())
+            while fetched:
+                batch = await self._decoded(fetched.popleft())
                 if batch is not None:
-                    hand.waiting.append(batch)
+                    self._hand.waiting.append(batch)
         return True
 
     async def _decoded(self, fetched: FetchedRange) -> HeldBatch | None:
@@ -176,15 +159,11 @@ class AsyncShareConsumer:
 
     async def commit(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Send all acknowledgements, and wait for the brokers' responses, as `ShareConsumer.commit` does."""
-        await self.start()
-        limit_ms = self._core.config.default_api_timeout_ms if timeout is None else milliseconds(timeout)
-        await on_engine(self._engine, self._core.commit(float(limit_ms)))
+        await self._run(self._calls.commit(timeout))
 
     async def subscribe(self, topics: str | Iterable[str]) -> None:
         """Read only these topics, as `ShareConsumer.subscribe` does."""
-        names = names_of(topics, in_share_group=True)
-        await self.start()
-        await on_engine(self._engine, self._core.subscribe(names))
+        await self._run(self._calls.subscribe(topics))
 
     @property
     def subscription(self) -> set[str]:
@@ -203,11 +182,6 @@ class AsyncShareConsumer:
         self._check()
         return await on_engine(self._engine, self._core.snapshot())
 
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError("this consumer is closed: make a new one")
-
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109
         """Send all acknowledgements, release other records, and leave, as `ShareConsumer.close` does.
 
@@ -219,26 +193,8 @@ class AsyncShareConsumer:
         closing = asyncio.ensure_future(on_engine(self._engine, self._core.close(timeout)))
         await asyncio.shield(closing)
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     def __repr__(self) -> str:
         closed = ", closed" if self._closed else ""
         return (
             f"<AsyncShareConsumer of {', '.join(self._core.topics)} for group {self._core.config.group_id!r}{closed}>"
         )
-
-    def __del__(self) -> None:
-        if getattr(self, "_begun", False) and not self._closed and not self._engine.is_over:
-            warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
-            self._engine.start(self._core.abandon)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from kafwire.aio.bridge import on_engine
-from kafwire.cluster.delegation_tokens import DelegationTokens
-from kafwire.runtime.interfaces import Engine
+from kafwire.aio.bridge import AwaitingClient
+from kafwire.calls.client import ClientCalls
 from kafwire.secret import Secret
 from kafwire.types import DelegationToken
 
 
-class AsyncTokenCalls:
-    """A part of `AsyncClient`, which has these attributes."""
+class AsyncTokenCalls(AwaitingClient):
+    """A part of `AsyncClient`, which has `_calls`."""
 
-    _engine: Engine
-    _tokens: DelegationTokens
-    _check: Callable[[], None]
+    _calls: ClientCalls
+    _closed_text = "this client is closed"
 
     async def create_delegation_token(
         self, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None, owner: str | None = None
@@ -30,20 +28,16 @@ class AsyncTokenCalls:
             >>> asyncio.run(main()).owner
             'User:admin'
         """
-        self._check()
-        return await on_engine(self._engine, self._tokens.create(renewers, max_lifetime_ms, owner)())
+        return await self._run(self._calls.create_delegation_token(renewers, max_lifetime_ms, owner))
 
     async def renew_delegation_token(self, hmac: Secret | str, period_ms: int | None = None) -> int:
         """Renew a delegation token, as `Client.renew_delegation_token` does."""
-        self._check()
-        return await on_engine(self._engine, self._tokens.renew(hmac, period_ms)())
+        return await self._run(self._calls.renew_delegation_token(hmac, period_ms))
 
     async def expire_delegation_token(self, hmac: Secret | str, period_ms: int | None = None) -> int:
         """End a delegation token early, as `Client.expire_delegation_token` does."""
-        self._check()
-        return await on_engine(self._engine, self._tokens.expire(hmac, period_ms)())
+        return await self._run(self._calls.expire_delegation_token(hmac, period_ms))
 
     async def describe_delegation_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
         """List the delegation tokens that this user may see, as `Client.describe_delegation_tokens` does."""
-        self._check()
-        return await on_engine(self._engine, self._tokens.describe(owners)())
+        return await self._run(self._calls.describe_delegation_tokens(owners))

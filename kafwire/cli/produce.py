@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -320,6 +320,7 @@ class Sending:
 
         False if one may be too long, so they must be parsed.
         """
+        from kafwire.calls.producer import RowsToSend
         from kafwire.cli.table import longest, table_of
 
         table, numbers = table_of(data, delimiter, self._form, with_empty=self._sends_empty, most=self._left)
@@ -327,12 +328,12 @@ class Sending:
             return False
         self._number = number
         self._take(len(table))
-        parts: list[Any] = []
+        to_send = RowsToSend(self._producer._accumulator, self._topic, (table,), self._partition)
         try:
-            self._producer._send_rows(self._topic, table, self._partition, parts)
+            self._producer._send_rows(self._topic, to_send)
         finally:
             row = 0
-            for batch, _, rows in parts:
+            for batch, _, rows in to_send.parts:
                 if numbers is None:
                     self.delivery_tracker.note(batch, number + row, rows)
                 else:

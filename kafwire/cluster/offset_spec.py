@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, Partition, Place, Time
@@ -32,6 +32,21 @@ def partition_of(where: Any) -> TopicPartition:
     if number is None or not isinstance(where[0], str):
         raise ConfigError(f"a partition must be a TopicPartition(topic, partition), not {where!r}")
     return TopicPartition(where[0], number)
+
+
+def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return a checked list of partitions; `ConfigError` for anything else."""
+    if isinstance(partitions, str | TopicPartition) or not isinstance(partitions, Iterable):
+        hint = ": write [partition]" if isinstance(partitions, TopicPartition) else ""
+        raise ConfigError(f"a list of TopicPartition(topic, partition) is needed, not {partitions!r}{hint}")
+    return [partition_of(where) for where in partitions]
+
+
+def assignment_of(partitions: Iterable[TopicPartition], line: str) -> list[TopicPartition]:
+    """Return a checked list of the partitions to read; a mapping to offsets raises `ConfigError` with the `line`."""
+    if isinstance(partitions, Mapping):
+        raise ConfigError(f"a list of partitions is needed, not the mapping {partitions!r}: for offsets, write {line}")
+    return partitions_of(partitions)
 
 
 def milliseconds_of(when: dt.datetime) -> int:

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.calls.consumer_arguments import Selection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import lost_to_others
 from kafwire.config import ConsumerConfig
@@ -25,7 +24,7 @@ from kafwire.consumer.delivery.silence import Silence
 from kafwire.consumer.denied_partitions import DeniedPartitions
 from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.consumer.fetch.read_plan import consumer_budget, consumer_plan
-from kafwire.consumer.group.assignment import Assignment
+from kafwire.consumer.group.assignment import Assignment, Selection
 from kafwire.consumer.group.rebalance_handlers import Handlers, PendingCall
 from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.offsets.hand import Hand, Handed
@@ -286,6 +285,11 @@ class ConsumerCore:
         if claim.cursor is None and self.config.group_id is not None:
             raise lost_to_others([claim.where], self.config.group_id)
         await self.commits.commit(what, only=[] if claim.cursor is None else [claim.cursor], handed=handed)
+
+    async def claim(self, claim: Claim) -> None:
+        """Take a claim; a denied partition is tried again."""
+        await self.denied.try_all(claim.where)
+        await self.assignment.claim(claim)
 
     async def open_feed(self) -> PartitionFeed:
         """Open a feed, see `Assignment.open_feed`. After `stop` it is closed."""

@@ -8,13 +8,13 @@ from dataclasses import fields, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
-from kafwire.calls.consumer_arguments import LASTING_LAYOUTS
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, Timestamps
 from kafwire.config import ClientConfig, ScanConfig
 from kafwire.consumer.delivery._fetch_reader import FetchReader
 from kafwire.consumer.fetch.engine import Fetcher
+from kafwire.consumer.fetch.read_plan import LASTING_LAYOUTS
 from kafwire.errors import ConfigError
 from kafwire.lazy_dataclass import dataclass
 from kafwire.records._arrow import Layout

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kafwire.calls.consumer_arguments import milliseconds
 from kafwire.consumer.core import POLL_BATCHES, POLL_BYTES, ConsumerCore, nothing_assigned
 from kafwire.consumer.delivery.silence import Silence
 from kafwire.consumer.offsets.hand import Hand, UnreadRemainder, rests_of
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
+from kafwire.timeouts import milliseconds
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:

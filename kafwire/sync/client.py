@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.calls.client_requests import Requests
-from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.delegation_tokens import DelegationTokens
+from kafwire.calls.client import ClientCalls, client_cluster, keywords_of, offsets_of
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
-from kafwire.config import ClientConfig, from_config
+from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.sync.token_calls import TokenCalls
 from kafwire.types import ClusterMetadata, TopicPartition
@@ -60,11 +56,9 @@ class Client(TokenCalls):
         engine: Engine | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
-        config = ClientConfig.build({"bootstrap_servers": bootstrap_servers, **options})
-        self._engine = default_engine() if engine is None else engine
-        self._cluster = Cluster(self._engine, config)
-        self._requests = Requests(self._cluster)
-        self._tokens = DelegationTokens(self._cluster)
+        self._cluster = client_cluster(bootstrap_servers, options, engine)
+        self._engine = self._cluster.engine
+        self._calls = ClientCalls(self._cluster)
         self._closed = False
 
     @classmethod
@@ -84,7 +78,7 @@ class Client(TokenCalls):
         Example:
             >>> kafwire.Client.from_config({"bootstrap.servers": bootstrap, "request.timeout.ms": 5000}).close()
         """
-        return cls(engine=engine, **from_config(ClientConfig, options))
+        return cls(engine=engine, **keywords_of(options))
 
     def call(
         self,
@@ -119,8 +113,7 @@ class Client(TokenCalls):
             >>> [broker.broker_id for broker in response.brokers]
             [1]
         """
-        self._check()
-        return self._engine.run(self._requests.call(message, broker=broker, version=version, timeout=timeout))
+        return self._run(self._calls.call(message, broker=broker, version=version, timeout=timeout))
 
     def topic(self, name: str) -> TopicInfo:
         """Look up a topic's id and its partitions.
@@ -140,8 +133,7 @@ class Client(TokenCalls):
             >>> client.topic(topic).partitions[0].leader
             1
         """
-        self._check()
-        return self._engine.run(self._requests.topic(name))
+        return self._run(self._cluster.topic, name)
 
     def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions.
@@ -161,8 +153,7 @@ class Client(TokenCalls):
             >>> client.partitions_for(topic)
             {0}
         """
-        self._check()
-        return self._engine.run(self._requests.partitions_for(topic))
+        return self._run(self._cluster.partitions, topic)
 
     def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
         """Ask a broker for the cluster's brokers and topics.
@@ -184,8 +175,7 @@ class Client(TokenCalls):
             >>> cluster.topics[0].partitions[0].leader_id
             1
         """
-        self._check()
-        return self._engine.run(self._requests.metadata(topics))
+        return self._run(self._calls.metadata(topics))
 
     def offsets(
         self,
@@ -218,13 +208,8 @@ class Client(TokenCalls):
             >>> client.offsets([partition], "latest")[partition]
             3
         """
-        self._check()
-        if on_error is None:
-            return self._engine.run(self._requests.offsets(partitions, when, isolation_level))
-        found, failed = self._engine.run(self._requests.available_offsets(partitions, when, isolation_level))
-        for where, error in failed.items():
-            on_error(where, error)
-        return found
+        work = self._calls.offsets(partitions, when, isolation_level, available=on_error is not None)
+        return offsets_of(self._run(work), on_error)
 
     def scan(
         self,
@@ -307,8 +292,7 @@ class Client(TokenCalls):
             >>> client.topic_config(new_topic)["retention.ms"]
             '3600000'
         """
-        self._check()
-        self._engine.run(self._requests.create_topic(name, partitions, replication_factor, config))
+        self._run(self._calls.create_topic(name, partitions, replication_factor, config))
 
     def create_partitions(self, name: str, count: int) -> None:
         """Add partitions to a topic, and wait until a broker knows their leaders.
@@ -331,8 +315,7 @@ class Client(TokenCalls):
             >>> sorted(client.partitions_for(new_topic))
             [0, 1, 2]
         """
-        self._check()
-        self._engine.run(self._requests.create_partitions(name, count))
+        self._run(self._calls.create_partitions(name, count))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and all its records.
@@ -348,8 +331,7 @@ class Client(TokenCalls):
         Example:
             >>> client.delete_topic(topic)
         """
-        self._check()
-        self._engine.run(self._requests.delete_topic(name))
+        self._run(self._calls.delete_topic(name))
 
     def topic_config(self, name: str) -> dict[str, str | None]:
         """Read a topic's configuration, defaults included.
@@ -369,8 +351,7 @@ class Client(TokenCalls):
             >>> client.topic_config(topic)["cleanup.policy"]
             'delete'
         """
-        self._check()
-        return self._engine.run(self._requests.topic_config(name))
+        return self._run(self._calls.topic_config(name))
 
     def close(self) -> None:
         """Close all connections. A second close does nothing, nor does a close in a forked child."""
@@ -378,16 +359,3 @@ class Client(TokenCalls):
             return
         self._closed = True
         self._engine.run(self._cluster.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError("this client is closed")

@@ -5,49 +5,35 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from kafwire.calls.consumer_arguments import (
-    Selection,
-    assignment_of,
-    layouts,
-    milliseconds,
-    partitions_of,
-    servers_first,
-    subscription_of,
-    times_of,
-)
-from kafwire.cluster.cluster import Cluster
+from kafwire.calls.consumer import ConsumerCalls, Move, consumer_core, keywords_of, servers_first
+from kafwire.cluster.list_offsets import EARLIEST, LATEST
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
-from kafwire.config import ConsumerConfig, from_config
+from kafwire.config import ConsumerConfig
 from kafwire.config.checks import described_by
-from kafwire.consumer.core import CLOSE_SECONDS, ConsumerCore, repr_of
-from kafwire.consumer.delivery.arrow_stream import ArrowStream
+from kafwire.consumer.core import CLOSE_SECONDS, repr_of
 from kafwire.consumer.group.rebalance_handlers import Handler, Handlers
 from kafwire.consumer.offsets.commits import ToCommit
-from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
-from kafwire.runtime.engine import default_engine
+from kafwire.runtime.blocking_call import BlockingClient
 from kafwire.runtime.interfaces import Engine
-from kafwire.serializer_calls import Deserializers
 from kafwire.sync.batch_reader import BatchReader
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ConsumerOptions
+    from kafwire.consumer.delivery.arrow_stream import ArrowStream
     from kafwire.records import Batch, Record
     from kafwire.sync.partition_stream import PartitionStream
 
-_ARGUMENTS = (
-    *("topics", "pattern", "assign", "start", "columns", "layout"),
-    *("on_assigned", "on_revoked", "on_lost"),
-)
+_T = TypeVar("_T")
 
 
 @refuse_arguments(CONSUMER_ARGUMENTS, blocking=True)
 @described_by(ConsumerConfig)
-class Consumer:
+class Consumer(BlockingClient):
     """A reader of partitions: all of `topics`, or those of `assign`. A context manager.
 
     The constructor connects. Fetching begins with the first read. A consumer is for one thread: reading in a second
@@ -113,16 +99,13 @@ class Consumer:
         engine: Engine | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
-        make_layout = layouts(columns, layout)
-        selection = Selection(topics, assign, start, pattern)
         handlers = Handlers(on_assigned, on_revoked, on_lost)
-        deserializers = Deserializers.of(config, layout, blocking=True)
-        self._closed = True  # until there is a core to close
-        self._engine = default_engine() if engine is None else engine
-        cluster = Cluster(self._engine, config)
-        self._core = ConsumerCore(cluster, config, selection, make_layout, deserializers, handlers)
+        self._core = consumer_core(
+            bootstrap_servers, options, engine, topics, pattern, assign, start, columns, layout, handlers, blocking=True
+        )
+        self._engine = self._core.cluster.engine
         self._reading = BatchReader(self._core, self._engine, self._check)
+        self._calls = ConsumerCalls(self._core, self._reading.hand)
         self._closed = False
         try:
             self._engine.run(self._core.start)
@@ -149,7 +132,7 @@ class Consumer:
         Example:
             >>> kafwire.Consumer.from_config({"bootstrap.servers": bootstrap, "topics": [topic]}).close()
         """
-        return cls(engine=engine, **from_config(ConsumerConfig, options, arguments=_ARGUMENTS))
+        return cls(engine=engine, **keywords_of(options))
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -257,12 +240,10 @@ class Consumer:
         from kafwire.sync.partition_stream import PartitionStream
 
         self._check()
-        timeout_ms = milliseconds(timeout)
+        claim, timeout_ms = self._calls.new_claim(partition, timeout)
         self._reading.put_back([partition])
-        self._engine.run(self._core.denied.try_all, partition)
-        claim = self._core.assignment.new_claim(partition)
         try:
-            self._engine.run(self._core.assignment.claim, claim)
+            self._engine.run(self._core.claim, claim)
         except BaseException:
             claim.close()
             raise
@@ -295,11 +276,7 @@ class Consumer:
         """
         from kafwire.sync.partition_stream import PartitionStream
 
-        self._check()
-        timeout_ms = milliseconds(timeout)
-        self._reading.put_back()
-        self._engine.run(self._core.rejoin_after_error)
-        feed = self._engine.run(self._core.open_feed)
+        feed, timeout_ms = self._move(self._calls.open_feed(timeout))
         try:
             while feed.is_open:
                 if self._core.needs_attention:
@@ -369,18 +346,23 @@ class Consumer:
             >>> consumer.arrow_stream(timeout=1.0).to_reader().read_all()["value"].to_pylist()
             [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
         """
-        limit_ms = milliseconds(timeout)
-        self._reading.ask()
-        self._reading.put_back()
-        self._engine.run(self._core.denied.try_all)
-        if limit_ms >= 0:
-            self._engine.run(self._core.assigned)
-        return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
+        from kafwire.consumer.delivery.arrow_stream import ArrowStream
 
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError("this consumer is closed: make a new one")
+        self._reading.ask()
+        return ArrowStream(self._move(self._calls.arrow_stream(timeout))(keeps=self))
+
+    def _move(self, move: Move[_T]) -> _T:
+        self._check()
+        hand = self._reading.hand
+        if move.leaves:
+            self._core.commits.ledger.advance(hand.passed())
+        self._reading.put_back(move.partitions)
+        if move.leaves:
+            self._tell_revoked()
+        found = self._engine.run(move.work)
+        if move.seeks:
+            hand.seek(move.partitions)
+        return found
 
     # --- partitions and positions -----------------------------------------------------------------------------------
 
@@ -411,11 +393,7 @@ class Consumer:
             >>> consumer.assignment == {partition}
             True
         """
-        self._check()
-        wanted = assignment_of(partitions, "assign(list(offsets)), then seek for each")
-        self._reading.put_back()
-        self._tell_revoked()
-        self._engine.run(self._core.assign, wanted)
+        self._move(self._calls.assign(partitions))
 
     def subscribe(self, topics: str | Iterable[str] | None = None, *, pattern: str | None = None) -> None:
         """Read only these topics: with a `group_id` the partitions that the group assigns, else all.
@@ -441,10 +419,7 @@ class Consumer:
             ...     len(consumer.assignment)
             2
         """
-        self._check()
-        names, pattern = subscription_of(topics, pattern)
-        self._reading.put_back()
-        self._engine.run(self._core.subscribe, names, pattern)
+        self._move(self._calls.subscribe(topics, pattern))
 
     def unsubscribe(self) -> None:
         """Stop reading all partitions, after `assign` as well as after `subscribe`.
@@ -452,11 +427,7 @@ class Consumer:
         Raises:
             KafkaError: the consumer is closed.
         """
-        self._check()
-        self._core.commits.ledger.advance(self._reading.hand.passed())
-        self._reading.put_back()
-        self._tell_revoked()
-        self._engine.run(self._core.assign, [])
+        self._move(self._calls.unsubscribe())
 
     def _tell_revoked(self) -> None:
         """Call the handlers of a leaving member here, as no read runs meanwhile."""
@@ -479,10 +450,7 @@ class Consumer:
             >>> next(iter(consumer)).value
             b'JFK-BQN'
         """
-        self._check()
-        self._reading.put_back([partition])
-        self._engine.run(self._core.positions.seek, partition, offset)
-        self._reading.hand.seek([partition])
+        self._move(self._calls.seek(partition, offset))
 
     def seek_to_timestamp(
         self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
@@ -506,12 +474,7 @@ class Consumer:
             >>> consumer.seek_to_timestamp(1_700_000_000_001)[partition]
             1
         """
-        self._check()
-        chosen = None if partitions is None else partitions_of(partitions)
-        self._reading.put_back(chosen)
-        found = self._engine.run(self._core.positions.seek_to, when, chosen)
-        self._reading.hand.seek(chosen)
-        return found
+        return self._move(self._calls.seek_to(when, partitions))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Continue at the first offsets.
@@ -564,9 +527,7 @@ class Consumer:
             []
             >>> consumer.resume(partition)
         """
-        self._check()
-        self._reading.put_back(partitions)
-        self._engine.run(self._core.assignment.pause, partitions, paused=True)
+        self._move(self._calls.pause(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Fetch and deliver these partitions again.
@@ -577,8 +538,7 @@ class Consumer:
         Raises:
             KafkaError: a partition is not read by this consumer.
         """
-        self._check()
-        self._engine.run(self._core.assignment.pause, partitions, paused=False)
+        self._run(self._calls.resume(partitions))
 
     @property
     def paused(self) -> set[TopicPartition]:
@@ -606,7 +566,7 @@ class Consumer:
         rest = self._reading.hand.next()
         if rest is not None and rest[0] == partition:
             return rest[1]
-        return self._engine.run(self._core.positions.position, partition)
+        return self._run(self._core.positions.position, partition)
 
     def offsets_for_times(self, timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int | None]:
         """Ask the leaders for the first offset at or after a time. The consumer need not read the partitions.
@@ -627,8 +587,7 @@ class Consumer:
             >>> consumer.offsets_for_times({partition: 1_700_000_000_002})[partition]
             2
         """
-        self._check()
-        return self._engine.run(self._core.positions.offsets_for_times, times_of(timestamps))
+        return self._run(self._calls.offsets_for_times(timestamps))
 
     def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions. The consumer need not read it.
@@ -648,8 +607,7 @@ class Consumer:
             >>> consumer.partitions_for(topic)
             {0}
         """
-        self._check()
-        return self._engine.run(self._core.cluster.partitions, topic)
+        return self._run(self._core.cluster.partitions, topic)
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the first offset of each partition.
@@ -669,10 +627,7 @@ class Consumer:
             >>> consumer.beginning_offsets()[partition]
             0
         """
-        self._check()
-        return self._engine.run(
-            self._core.positions.beginning_offsets, None if partitions is None else partitions_of(partitions)
-        )
+        return self._run(self._calls.ends(partitions, EARLIEST))
 
     def end_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
         """Ask the leaders for the end offset of each partition: the one after the last record.
@@ -694,10 +649,7 @@ class Consumer:
             >>> consumer.end_offsets()[partition]
             3
         """
-        self._check()
-        return self._engine.run(
-            self._core.positions.end_offsets, None if partitions is None else partitions_of(partitions)
-        )
+        return self._run(self._calls.ends(partitions, LATEST))
 
     @overload
     def lag(self, partition: TopicPartition) -> int | None: ...
@@ -725,10 +677,7 @@ class Consumer:
             0
         """
         self._check()
-        positions, in_hand = self._core.positions, self._reading.hand.next()
-        if partition is not None:
-            return positions.lag(partition, in_hand)
-        return {where: positions.lag(where, in_hand) for where in self._core.assignment.partitions}
+        return self._calls.lag(partition)
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
         """Return the high watermark of a partition in the last fetch response. No request is sent.
@@ -775,9 +724,7 @@ class Consumer:
             >>> consumer.committed()[partition]
             3
         """
-        self._check()
-        handed = [] if what is not None else self._core.covered(self._reading.hand)
-        self._engine.run(self._core.commits.commit, what, handed=handed)
+        self._run(self._calls.commit(what))
 
     def committed(
         self, partitions: Iterable[TopicPartition] | None = None
@@ -800,8 +747,7 @@ class Consumer:
             >>> consumer.committed()[partition] is None
             True
         """
-        self._check()
-        return self._engine.run(self._core.commits.committed, None if partitions is None else partitions_of(partitions))
+        return self._run(self._calls.committed(partitions))
 
     def processed(self, *, in_hand: bool = False) -> dict[TopicPartition, int]:
         """Return each partition's processed offset, for `Producer.send_offsets`. No request is sent.
@@ -858,8 +804,7 @@ class Consumer:
             >>> sorted(consumer.metrics())
             ['connections', 'fetcher', 'group', 'partitions']
         """
-        self._check()
-        return self._engine.run(self._core.snapshot)
+        return self._run(self._core.snapshot)
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Commit processed offsets (with `group_id` and `enable_auto_commit`), leave the group, close the connections.
@@ -884,9 +829,6 @@ class Consumer:
             self._closed = True
             left = max(0.0, until - self._engine.clock.monotonic())
             self._engine.run(self._core.close, left, failed=failed)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from kafwire.calls.consumer import StreamCalls
 from kafwire.consumer.core import ConsumerCore
 from kafwire.consumer.delivery._fetch_reader import FetchReader
-from kafwire.consumer.delivery.partition_claim import Claim, StreamEnded, not_explicit
+from kafwire.consumer.delivery.partition_claim import Claim, StreamEnded
 from kafwire.consumer.offsets.hand import Hand
-from kafwire.consumer.offsets.partition_progress import PartitionProgress
-from kafwire.handles import refuse_copy
+from kafwire.runtime.blocking_call import Closing
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
     from kafwire.records import Batch, Record
 
 
-class PartitionStream:
+class PartitionStream(StreamCalls, Closing):
     """The batches of one partition, for one thread: an iterator, and a context manager.
 
     It ends when the partition is revoked from this member of a group, or lost, or when the consumer is stopped or
@@ -35,8 +34,6 @@ class PartitionStream:
         ...     print(stream.partition, [record.value for record in batch])
         0 [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
     """
-
-    __reduce_ex__ = refuse_copy
 
     _reader: FetchReader | None = None
 
@@ -55,30 +52,10 @@ class PartitionStream:
 
         With `stays`, the stream keeps the partition after its end until it is closed, for manual commits.
         """
-        self.topic, self.partition = claim.where
+        super().__init__(core, engine, claim, core.commits.ledger.join(Hand(core.fetcher)), explicit=explicit)
         self._keeps = keeps
-        self._engine = engine
-        self._core = core
         self._timeout_ms = timeout_ms
-        self._claim = claim
-        self._explicit = explicit
-        self._progress: PartitionProgress | None = None
         self._stays = stays
-        self._hand = core.commits.ledger.join(Hand(core.fetcher))
-        self._closed = self._has_ended = self._paused = False
-
-    @property
-    def is_lost(self) -> bool:
-        """True if another member processes the records in hand: the partition was lost, or revoked too early.
-
-        Its offsets cannot be committed, and its results must not be written any more.
-        """
-        return self._claim.is_lost
-
-    @property
-    def has_ended(self) -> bool:
-        """True if no more records come: the partition is given up, or the stream is closed."""
-        return self._closed or self._claim.is_ending
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -140,34 +117,6 @@ class PartitionStream:
         self._engine.run(self._core.assignment.ask, self._claim)
         self._reader = reader
 
-    def complete(self, first_offset: int, next_offset: int) -> None:
-        """Complete the records of [first_offset, next_offset) of an `explicit` stream. In any order, in any thread.
-
-        Commits go up to the first record that is not completed. At most `max_uncommitted` offsets are delivered beyond
-        it. Undelivered records are not completed by this.
-
-        Args:
-            first_offset: the offset of the first record.
-            next_offset: the offset after the last record.
-
-        Raises:
-            KafkaError: the stream is not `explicit`.
-            ValueError: the range ends before it begins.
-
-        Example:
-            >>> stream = consumer.partition_stream(partition, explicit=True)
-            >>> batch = next(stream)
-            >>> for record in reversed(list(batch)):
-            ...     stream.complete(record.offset, record.offset + 1)
-            >>> stream.commit()
-            >>> consumer.committed()[partition]
-            3
-        """
-        if not self._explicit:
-            raise not_explicit(self.topic, self.partition)
-        if self._progress is not None:
-            self._progress.complete(first_offset, next_offset)
-
     def commit(self, what: Batch | Record | None = None) -> None:
         """Commit the partition's processed offset.
 
@@ -181,18 +130,7 @@ class PartitionStream:
             BrokerError: the coordinator refuses the commit.
             KafkaTimeoutError: no response came within `default_api_timeout_ms`.
         """
-        handed = [] if what is not None or self._explicit else self._core.covered(self._hand)
-        self._engine.run(self._core.commit_claimed, self._claim, what, handed)
-
-    def pause(self) -> None:
-        """Stop fetching and delivering until `resume`. Heartbeats continue."""
-        self._paused = True
-        self._engine.start(self._core.assignment.pause_claimed, self._claim, True)
-
-    def resume(self) -> None:
-        """Fetch and deliver again."""
-        self._paused = False
-        self._engine.start(self._core.assignment.pause_claimed, self._claim, False)
+        self._engine.run(self._core.commit_claimed, self._claim, what, self._covered(what))
 
     def close(self) -> None:
         """Close the stream: other readers may read the partition."""
@@ -200,15 +138,3 @@ class PartitionStream:
             self._core.commits.ledger.part(self._hand)
         self._closed = True
         self._claim.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        state = ", lost" if self.is_lost else ", ended" if self._closed or self._claim.is_over else ""
-        return f"<PartitionStream of {self.topic}-{self.partition}{state}>"

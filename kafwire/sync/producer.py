@@ -4,43 +4,43 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.calls.producer_arguments import (
+from kafwire.calls.producer import (
+    ProducerCalls,
+    RowsToSend,
     carry,
     check_partition,
     check_topic,
+    keywords_of,
+    producer_parts,
+    serializing,
     wrong_argument,
 )
-from kafwire.cluster.cluster import Cluster
-from kafwire.config import ProducerConfig, from_config
+from kafwire.config import ProducerConfig
 from kafwire.config.checks import described_by
-from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
+from kafwire.errors import ConfigError, KafkaTimeoutError, UnknownPartition
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import PRODUCER_ARGUMENTS, ProducerNames, refuse_arguments
 from kafwire.producer.buffer._accumulator import RecordSender
 from kafwire.producer.buffer._batch import BatchDelivery, Delivery
 from kafwire.producer.core import CLOSED, ProducerCore
 from kafwire.producer.send.flush import closed_early
-from kafwire.records._arrow_rows import RowsReader
-from kafwire.runtime.engine import default_engine
+from kafwire.runtime.blocking_call import BlockingClient
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
-from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ProducerOptions
-    from kafwire.producer.transactions.manager import Transactions
     from kafwire.sync.client import Client
     from kafwire.sync.transaction import TransactionBlock
 
 
 @refuse_arguments(PRODUCER_ARGUMENTS, blocking=True)
 @described_by(ProducerConfig)
-class Producer(RecordSender, ProducerNames):
+class Producer(RecordSender, ProducerNames, BlockingClient):
     """A sender of records: idempotent, with acks="all", unless configured otherwise. Thread-safe; a context manager.
 
     Records are collected into batches, each of one partition. A batch is sent when it has `batch_size` bytes, or after
@@ -64,6 +64,7 @@ class Producer(RecordSender, ProducerNames):
     __reduce_ex__ = refuse_copy
 
     _serializers: Serializers
+    _closed_text = CLOSED
 
     def __init__(
         self,
@@ -72,28 +73,25 @@ class Producer(RecordSender, ProducerNames):
         engine: Engine | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
-        self._open(Cluster(default_engine() if engine is None else engine, config), config)
+        self._open(*producer_parts({"bootstrap_servers": bootstrap_servers, **options}, engine, blocking=True))
 
     @classmethod
     def _sharing(cls, client: Client, options: Mapping[str, Any]) -> Self:
         """Make a producer on the connections of a client, which stay open when the producer is closed."""
         producer = cls.__new__(cls)
-        producer._open(client._cluster, ProducerConfig.build(options), is_shared=True)
+        producer._open(*producer_parts(options, None, blocking=True, shared=client._cluster))
         return producer
 
-    def _open(self, cluster: Cluster, config: ProducerConfig, *, is_shared: bool = False) -> None:
-        self._config = config
-        serializers = Serializers.of(config, blocking=True)
-        self._engine = cluster.engine
-        self._cluster = cluster
-        self._sender = ProducerCore(cluster, config, is_shared=is_shared)
-        self._accumulator = self._sender.accumulator
+    def _open(self, core: ProducerCore, serializers: Serializers | None) -> None:
+        self._core, self._config, self._cluster = core, core.config, core.cluster
+        self._calls = ProducerCalls(core)
+        self._engine = self._cluster.engine
+        self._accumulator = core.accumulator
         self._closed = False
         if serializers is not None:
             self._serializers = serializers
             kind: Any = type(self)  # mypy does not accept these classes as hashable
-            self.__class__ = _serializing(kind)
+            self.__class__ = serializing(kind, Producer, _SerializingProducer)
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
@@ -112,7 +110,7 @@ class Producer(RecordSender, ProducerNames):
         Example:
             >>> kafwire.Producer.from_config({"bootstrap.servers": bootstrap, "linger.ms": 5}).close()
         """
-        return cls(engine=engine, **from_config(ProducerConfig, options))
+        return cls(engine=engine, **keywords_of(options))
 
     def send_batch(self, topic: str | None, data: Any, *, partition: int | None = None) -> BatchDelivery:
         """Send every row of Arrow data.
@@ -144,55 +142,32 @@ class Producer(RecordSender, ProducerNames):
             >>> [(r[2], r[3]) for r in delivery.result(timeout=10)]
             [(3, 2)]
         """
-        parts: list[tuple[Any, int, int]] = []
+        rows = RowsToSend(self._accumulator, topic, self._pieces(topic, data), partition)
         try:
-            for rows in self._pieces(topic, data):
-                self._send_rows(topic, rows, partition, parts)
+            self._send_rows(topic, rows)
         except BaseException as error:
-            carry(error, BatchDelivery(parts))
+            carry(error, BatchDelivery(rows.parts))
             raise
-        return BatchDelivery(parts)
+        return BatchDelivery(rows.parts)
 
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:  # noqa: ARG002
         return (data,)
 
-    def _send_rows(
-        self, topic: str | None, data: Any, partition: int | None, parts: list[tuple[Any, int, int]]
-    ) -> None:
-        """Send rows as `send_batch` does; `parts` gets the buffered rows, even after an error or an interrupt."""
+    def _send_rows(self, topic: str | None, rows: RowsToSend) -> None:
+        """Send rows as `send_batch` does; their `parts` are the buffered rows, even after an error or an interrupt."""
         self._check()
         self._engine.check_caller()
         if topic is not None:
             self._learn([topic], self._deadline())
-        partition = check_partition(partition)
-        row = 0
-        generation = self._accumulator.transaction_generation
-        for rows in RowsReader(data):
-            targets = self._accumulator.split_rows(topic, rows, row)
-            self._learn([name for name, _ in targets], self._deadline())
-            for name, chosen in targets:
-                plan = self._plan_rows(name, rows, partition, row, generation, chosen)
-                while not self._accumulator.append_rows(plan, parts):
-                    deadline = self._deadline()
-                    self._learn([name], deadline)
-                    if not self._accumulator.budget.wait(self._left(deadline)):
-                        raise self._sender.no_room()
-            row += len(rows)
-
-    def _plan_rows(self, topic: str, *rest: Any) -> Any:
-        """Return the accumulator's plan for rows of a topic, which may be forgotten, or have new partitions."""
-        deadline = self._deadline()
-        while True:
-            try:
-                plan = self._accumulator.plan_rows(topic, *rest)
-            except UnknownPartition as error:
-                missing = error
-            else:
-                if plan is not None:
-                    return plan
-                self._learn([topic], deadline)  # the topic was forgotten, as other rows took long
-                continue
-            self._learn_partition(missing, deadline)
+        rows.partition = check_partition(rows.partition)
+        while not rows.go_on():
+            deadline = self._deadline()
+            if rows.missing is not None:
+                self._learn_partition(rows.missing, deadline)
+            elif rows.unknown:
+                self._learn(rows.unknown, deadline)
+            elif not self._accumulator.budget.wait(self._left(deadline)):
+                raise self._core.no_room()
 
     def flush(self, timeout: float | None = None) -> None:
         """Send the records that were buffered before this call, and wait until every outcome is known.
@@ -211,8 +186,7 @@ class Producer(RecordSender, ProducerNames):
             >>> delivery.done()
             True
         """
-        self._check()
-        self._engine.run(self._sender.flush, timeout_of(timeout))
+        self._run(self._calls.flush(timeout))
 
     def purge(self, *, in_flight: bool = False) -> int:
         """Give up buffered records at once. Their deliveries fail with `PurgedError`.
@@ -238,8 +212,7 @@ class Producer(RecordSender, ProducerNames):
             >>> delivery.exception()
             PurgedError(...)
         """
-        self._check()
-        return self._engine.run(self._sender.purge, in_flight=in_flight)
+        return self._run(self._core.purge, in_flight=in_flight)
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
@@ -268,10 +241,10 @@ class Producer(RecordSender, ProducerNames):
             >>> delivery.result().offset
             3
         """
-        transactions = self._transactional()
+        self._check()
         from kafwire.sync.transaction import TransactionBlock
 
-        return TransactionBlock(self, transactions, timeout)
+        return TransactionBlock(self, self._calls.transactions(), timeout)
 
     def init_transactions(self, timeout: float | None = None) -> None:
         """Take over the `transactional_id` (KIP-98).
@@ -291,7 +264,7 @@ class Producer(RecordSender, ProducerNames):
             >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
             ...     producer.init_transactions()
         """
-        self._engine.run(self._transactional().initialize, timeout_of(timeout))
+        self._run(self._calls.init_transactions(timeout))
 
     def begin_transaction(self, timeout: float | None = None) -> None:
         """Begin a transaction.
@@ -311,7 +284,7 @@ class Producer(RecordSender, ProducerNames):
             ...     delivery = producer.send(topic, b"EWR-IAH")
             ...     producer.commit_transaction()
         """
-        self._engine.run(self._transactional().begin, timeout_of(timeout))
+        self._run(self._calls.begin_transaction(timeout))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Flush, and commit. Returns when the coordinator has committed or refused.
@@ -326,7 +299,7 @@ class Producer(RecordSender, ProducerNames):
             ProducerFencedError: another producer has taken over the `transactional_id`. Close this one.
             TransactionStateError: there is no transaction.
         """
-        self._engine.run(self._transactional().commit, timeout_of(timeout))
+        self._run(self._calls.commit_transaction(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Drop unsent records, and abort. Deliveries of the transaction fail with `TransactionAbortedError`.
@@ -347,7 +320,7 @@ class Producer(RecordSender, ProducerNames):
             ...     producer.begin_transaction()
             ...     producer.abort_transaction()
         """
-        self._engine.run(self._transactional().abort, timeout_of(timeout))
+        self._run(self._calls.abort_transaction(timeout))
 
     def detach(self, timeout: float | None = None) -> TransactionHandle:
         """Flush, and detach the open transaction: another process commits or aborts it by its handle.
@@ -375,7 +348,7 @@ class Producer(RecordSender, ProducerNames):
             ...     handle = producer.detach()
             >>> request = kafwire.protocol.EndTxnRequest(**handle._asdict(), committed=True)
         """
-        return self._engine.run(self._transactional().detach, timeout_of(timeout))
+        return self._run(self._calls.detach(timeout))
 
     def send_offsets(
         self,
@@ -408,15 +381,9 @@ class Producer(RecordSender, ProducerNames):
             >>> consumer.committed()[partition]
             3
         """
-        self._engine.run(self._transactional().send_offsets, offsets, group, timeout_of(timeout))
+        self._run(self._calls.send_offsets(offsets, group, timeout))
 
     send_offsets_to_transaction = send_offsets
-
-    def _transactional(self) -> Transactions:
-        self._check()
-        if self._sender.transactions is None:
-            raise ConfigError("transactions need a transactional_id: give the producer one")
-        return self._sender.transactions
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
@@ -438,8 +405,7 @@ class Producer(RecordSender, ProducerNames):
             >>> producer.partitions_for(topic)
             {0}
         """
-        self._check()
-        return self._engine.run(self._sender.cluster.partitions, topic)
+        return self._run(self._core.cluster.partitions, topic)
 
     def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states. docs/operate/metrics.md has names and units.
@@ -456,8 +422,7 @@ class Producer(RecordSender, ProducerNames):
             >>> sorted(producer.metrics())
             ['connections', 'partitions', 'producer']
         """
-        self._check()
-        return self._engine.run(self._sender.snapshot)
+        return self._run(self._core.snapshot)
 
     def close(self, timeout: float | None = None) -> None:
         """Flush, then close. An open transaction is aborted; one that is being committed is completed.
@@ -481,13 +446,11 @@ class Producer(RecordSender, ProducerNames):
         if self._closed or self._engine.is_over:
             return
         self._engine.check_caller()  # from a callback: the producer stays open
+        close = self._calls.close(timeout)
         self._closed = True
-        lost = self._engine.run(self._sender.close, timeout_of(timeout))
+        lost = self._engine.run(close)
         if lost:
             raise closed_early(lost)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -501,7 +464,7 @@ class Producer(RecordSender, ProducerNames):
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and not self._engine.is_over:
-            self._engine.start(self._sender.retire)
+            self._engine.start(self._core.retire)
 
     def _send_later(
         self, topic: str, value: Any, key: Any, headers: Any, timestamp_ms: int | None, partition: int | None
@@ -510,7 +473,7 @@ class Producer(RecordSender, ProducerNames):
         if self._engine.callbacks.is_current:
             check_topic(topic)
             partition = check_partition(partition)
-            return self._sender.deferred.send(topic, value, key, headers, timestamp_ms, partition)
+            return self._core.deferred.send(topic, value, key, headers, timestamp_ms, partition)
         self._check()
         self._engine.check_caller()  # waiting for room on the engine would wait for ever
         deadline = self._deadline()
@@ -518,7 +481,7 @@ class Producer(RecordSender, ProducerNames):
             if topic not in self._accumulator.topics:
                 self._learn([topic], deadline)
             elif not self._accumulator.budget.wait(self._left(deadline)):
-                raise self._sender.no_room()
+                raise self._core.no_room()
             try:
                 delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
             except UnknownPartition as error:
@@ -532,11 +495,6 @@ class Producer(RecordSender, ProducerNames):
     def _refusal(self, topic: Any, headers: Any, timestamp_ms: Any, partition: Any, error: Exception) -> ConfigError:
         return wrong_argument(topic, headers, timestamp_ms, partition, error)
 
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError(CLOSED)
-
     def _learn(self, topics: list[str], deadline: float) -> None:
         """Give the accumulator the metadata of these topics, if it lacks any."""
         new = [topic for topic in topics if not isinstance(topic, str) or topic not in self._accumulator.topics]
@@ -545,12 +503,12 @@ class Producer(RecordSender, ProducerNames):
         self._check()
         for topic in new:
             check_topic(topic)
-        self._engine.run(self._sender.ensure_metadata, new, self._left(deadline) * 1000)
+        self._engine.run(self._core.ensure_metadata, new, self._left(deadline) * 1000)
 
     def _learn_partition(self, missing: UnknownPartition, deadline: float) -> None:
         """Give the accumulator the metadata of an added partition."""
         self._check()
-        self._engine.run(self._sender.ensure_partition, missing, self._left(deadline) * 1000)
+        self._engine.run(self._core.ensure_partition, missing, self._left(deadline) * 1000)
 
     def _deadline(self) -> float:
         return self._engine.clock.monotonic() + self._config.max_block_ms / 1000
@@ -580,11 +538,3 @@ class _SerializingProducer(Producer):
 
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:
         return self._serializers.chunks(topic, data)
-
-
-@cache
-def _serializing(kind: type[Producer]) -> type[Producer]:
-    """Return a subclass of `kind` with serializers, with the same name. Methods of `kind` take precedence."""
-    bases = (_SerializingProducer,) if kind is Producer else (kind, _SerializingProducer)
-    same = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    return type(kind.__name__, bases, same)

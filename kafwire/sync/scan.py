@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.cluster.cluster import Cluster
@@ -15,6 +14,7 @@ from kafwire.handles import refuse_copy
 from kafwire.integers import natural
 from kafwire.lazy_dataclass import dataclass
 from kafwire.records._records import RecordIterator
+from kafwire.runtime.blocking_call import Closing
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.scanner.ranges import Range
@@ -103,7 +103,7 @@ def scan(
     )
 
 
-class Scan(BoundedRead):
+class Scan(BoundedRead, Closing):
     """A bounded read. Consume it once: as an Arrow stream (`pyarrow.table(scan)`), by `batches()`, or record by record.
 
     The records of a partition come in order; partitions are mixed. `ranges` has the offsets that are read.
@@ -256,14 +256,6 @@ class Scan(BoundedRead):
     def close(self) -> None:
         """Stop reading, and close the connections that the scan owns. The end of the read does this too."""
         self._end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 @dataclass(frozen=True, slots=True)

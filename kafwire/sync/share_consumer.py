@@ -4,34 +4,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.calls.consumer_arguments import layouts, milliseconds, names_of, servers_first
-from kafwire.cluster.cluster import Cluster
-from kafwire.config import ShareConsumerConfig, from_config
+from kafwire.calls.consumer import servers_first
+from kafwire.calls.share import ShareCalls, keywords_of, share_core
+from kafwire.config import ShareConsumerConfig
 from kafwire.config.checks import described_by
 from kafwire.consumer.core import CLOSE_SECONDS
-from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_batch import ShareBatch
-from kafwire.consumer.share.share_core import ShareCore
-from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import SHARE_CONSUMER, SHARE_CONSUMER_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.engine import default_engine
+from kafwire.runtime.blocking_call import BlockingClient
 from kafwire.runtime.interfaces import Engine
-from kafwire.serializer_calls import Deserializers
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ShareConsumerOptions
     from kafwire.records import Record
 
-_ARGUMENTS = ("topics", "columns", "layout")
-
 
 @refuse_arguments(SHARE_CONSUMER_ARGUMENTS, blocking=True)
 @described_by(ShareConsumerConfig)
-class ShareConsumer:
+class ShareConsumer(BlockingClient):
     """A reader of topics as a member of a share group. A context manager, for one thread.
 
     Members of a share group read the same partitions: one member acquires each record for a limited time; the record is
@@ -79,14 +72,10 @@ class ShareConsumer:
         engine: Engine | None = None,
         **options: Unpack[ShareConsumerOptions],
     ) -> None:
-        config = ShareConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
-        make_layout = layouts(columns, layout)
-        names = names_of(topics, in_share_group=True)
-        deserializers = Deserializers.of(config, layout, blocking=True)
-        self._closed = True  # until there is a core to close
-        self._engine = default_engine() if engine is None else engine
-        self._core = ShareCore(Cluster(self._engine, config), config, names, make_layout, deserializers)
-        self._hand = RecordsInHand(self._core)
+        self._core = share_core(bootstrap_servers, options, engine, topics, columns, layout)
+        self._engine = self._core.cluster.engine
+        self._calls = ShareCalls(self._core)
+        self._hand = self._calls.hand
         self._closed = False
         try:
             self._engine.run(self._core.start)
@@ -110,7 +99,7 @@ class ShareConsumer:
             ConfigError: an option is unknown, not supported, or has a bad value.
             KafkaError: as the constructor does.
         """
-        return cls(engine=engine, **from_config(ShareConsumerConfig, options, arguments=_ARGUMENTS))
+        return cls(engine=engine, **keywords_of(options))
 
     def batches(self, timeout: float | None = None) -> Iterator[ShareBatch]:
         """Iterate over acquired records, in batches of one partition.
@@ -127,8 +116,7 @@ class ShareConsumer:
             BrokerError: the group or a partition cannot be read.
         """
         while self._fill(timeout, by_silence=True):
-            (batch,) = self._hand.take(1)
-            yield batch
+            yield self._hand.take(1)[0]
 
     def poll(self, timeout: float | None = 0.0) -> list[ShareBatch]:
         """Return batches of acquired records, about `max_poll_records` from each broker.
@@ -150,21 +138,16 @@ class ShareConsumer:
     def _fill(self, timeout: float | None, *, by_silence: bool = False) -> bool:
         """Count the records in hand as processed, and wait for batches; return False if none came."""
         self._check()
-        limit_ms = milliseconds(timeout)
-        until_ms = self._core.cluster.engine.now_ms() + limit_ms
-        silence = self._core.silence(limit_ms) if by_silence else None
-        hand = self._hand
-        hand.settle()
-        while not hand.waiting:
-            if not hand.fetched:
-                left_ms = None if limit_ms < 0 else max(0.0, until_ms - self._core.cluster.engine.now_ms())
-                hand.fetched += self._engine.run(self._core.next, left_ms, silence)
-            if not hand.fetched:
+        more, fetched = self._calls.read(timeout, by_silence=by_silence)(), self._hand.fetched
+        while not self._hand.waiting:
+            if not fetched:
+                fetched += self._engine.run(more)
+            if not fetched:
                 return False
-            while hand.fetched:
-                batch = self._core.batch_of(hand.fetched.popleft())
+            while fetched:
+                batch = self._core.batch_of(fetched.popleft())
                 if batch is not None:
-                    hand.waiting.append(batch)
+                    self._hand.waiting.append(batch)
         return True
 
     def __iter__(self) -> Iterator[Record]:
@@ -224,9 +207,7 @@ class ShareConsumer:
             BrokerError: acknowledgements of some records came too late: their locks had expired.
             KafkaTimeoutError: no response came in time.
         """
-        self._check()
-        limit_ms = self._core.config.default_api_timeout_ms if timeout is None else milliseconds(timeout)
-        self._engine.run(self._core.commit, float(limit_ms))
+        self._run(self._calls.commit(timeout))
 
     def subscribe(self, topics: str | Iterable[str]) -> None:
         """Read only these topics.
@@ -238,8 +219,7 @@ class ShareConsumer:
             BrokerError: a topic does not exist.
             KafkaTimeoutError: no response came within `default_api_timeout_ms`.
         """
-        self._check()
-        self._engine.run(self._core.subscribe, names_of(topics, in_share_group=True))
+        self._run(self._calls.subscribe(topics))
 
     @property
     def subscription(self) -> set[str]:
@@ -256,13 +236,7 @@ class ShareConsumer:
         Raises:
             KafkaError: the consumer is closed.
         """
-        self._check()
-        return self._engine.run(self._core.snapshot)
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError("this consumer is closed: make a new one")
+        return self._run(self._core.snapshot)
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Send all acknowledgements, release other records, and leave the group.
@@ -274,14 +248,6 @@ class ShareConsumer:
             return
         self._closed = True
         self._engine.run(self._core.close, timeout)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         closed = ", closed" if self._closed else ""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from kafwire.cluster.delegation_tokens import DelegationTokens
-from kafwire.runtime.interfaces import Engine
+from kafwire.calls.client import ClientCalls
+from kafwire.runtime.blocking_call import BlockingClient
 from kafwire.secret import Secret
 from kafwire.types import DelegationToken
 
 
-class TokenCalls:
-    """A part of `Client`, which has these attributes."""
+class TokenCalls(BlockingClient):
+    """A part of `Client`, which has `_calls`."""
 
-    _engine: Engine
-    _tokens: DelegationTokens
-    _check: Callable[[], None]
+    _calls: ClientCalls
+    _closed_text = "this client is closed"
 
     def create_delegation_token(
         self, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None, owner: str | None = None
@@ -57,8 +56,7 @@ class TokenCalls:
             ... }
             >>> kafwire.Producer(**by_token).close()
         """
-        self._check()
-        return self._engine.run(self._tokens.create(renewers, max_lifetime_ms, owner))
+        return self._run(self._calls.create_delegation_token(renewers, max_lifetime_ms, owner))
 
     def renew_delegation_token(self, hmac: Secret | str, period_ms: int | None = None) -> int:
         """Renew a delegation token: set a later expiry time. Its owner and its renewers may do this.
@@ -83,8 +81,7 @@ class TokenCalls:
             ...     for token in client.describe_delegation_tokens(owners=["admin"]):
             ...         assert client.renew_delegation_token(token.hmac) >= token.expires_at_ms
         """
-        self._check()
-        return self._engine.run(self._tokens.renew(hmac, period_ms))
+        return self._run(self._calls.renew_delegation_token(hmac, period_ms))
 
     def expire_delegation_token(self, hmac: Secret | str, period_ms: int | None = None) -> int:
         """Expire a delegation token early. Its owner and its renewers may do this.
@@ -109,8 +106,7 @@ class TokenCalls:
             ...     for token in client.describe_delegation_tokens(owners=["admin"]):
             ...         assert client.expire_delegation_token(token.hmac) <= token.expires_at_ms
         """
-        self._check()
-        return self._engine.run(self._tokens.expire(hmac, period_ms))
+        return self._run(self._calls.expire_delegation_token(hmac, period_ms))
 
     def describe_delegation_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
         """List the delegation tokens that this user may see, their secrets included.
@@ -136,5 +132,4 @@ class TokenCalls:
             ...     client.describe_delegation_tokens(owners=["carol"])
             []
         """
-        self._check()
-        return self._engine.run(self._tokens.describe(owners))
+        return self._run(self._calls.describe_delegation_tokens(owners))

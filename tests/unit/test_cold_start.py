@@ -61,7 +61,7 @@ _FOREIGN = (
     *("kafwire.security.oauth", "kafwire.security.aws", "kafwire.security.key_material", "kafwire.config.jaas"),
     *("kafwire.config.names", "kafwire.config.option_docs", "kafwire.config.option_names", "kafwire.similar_names"),
     *("kafwire.config.typed_options", "kafwire.config.compression_levels"),
-    *("kafwire.producer.transaction", "kafwire.cluster.delegation", "kafwire.calls.client_requests"),
+    *("kafwire.producer.transaction", "kafwire.calls.tokens", "kafwire.calls.client"),
     *("kafwire.scanner", "kafwire.stream", "kafwire.outbox", "kafwire.registry", "kafwire.avro", "kafwire.database"),
     *("kafwire.cli", "kafwire.broker", "kafwire.testing", "kafwire.spark"),
     *("pyarrow", "pyspark", "numpy", "click", "cryptography", "pickle"),

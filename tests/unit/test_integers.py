@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from kafwire.calls.consumer_arguments import milliseconds
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, Time, number_of
 from kafwire.cluster.offset_spec import partition_of, place_of, resolve_offset, resolve_offset_in, window_of
 from kafwire.errors import ConfigError
 from kafwire.integers import HIGHEST, integer, natural
 from kafwire.scanner.ranges import Bounds
+from kafwire.timeouts import milliseconds
 from kafwire.types import Offset, Tail, TopicPartition
 
 INTEGERS = [5, np.int64(5), np.int32(5), np.uint8(5)]

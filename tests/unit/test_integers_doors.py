@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from kafwire import AsyncProducer, Client, Producer, compression
-from kafwire.calls.client_requests import _wanted_offsets
-from kafwire.calls.consumer_arguments import milliseconds
+from kafwire.calls.client import _wanted_offsets
 from kafwire.config import ProducerConfig
 from kafwire.consumer.share.held_batch import kind_of
 from kafwire.database import DatabaseOffsets
@@ -22,7 +21,7 @@ from kafwire.integers import count, real
 from kafwire.outbox.rows import row_of
 from kafwire.stream.argument_checks import is_count, is_seconds
 from kafwire.sync.stream_threads import run_threads
-from kafwire.timeouts import timeout_of
+from kafwire.timeouts import milliseconds, timeout_of
 from kafwire.types import TopicPartition
 
 PACKED = compression.compress("gzip", b"x" * 5)

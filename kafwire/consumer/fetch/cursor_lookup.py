@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kafwire.calls.consumer_arguments import partitions_of
 from kafwire.cluster.offset_spec import partition_of
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.errors import ConfigError
@@ -32,4 +31,4 @@ def cursors_of(
     """Return the cursors of these partitions, or (None) all; `ConfigError` for a partition that is not read."""
     if partitions is None:
         return list(cursors.values())
-    return [cursor_of(cursors, where) for where in partitions_of(partitions)]
+    return [cursor_of(cursors, where) for where in partitions]

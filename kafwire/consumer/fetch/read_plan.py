@@ -14,6 +14,9 @@ from kafwire.consumer.fetch.budget import Budget
 from kafwire.consumer.fetch.strategies import FetchStrategy, strategy_of
 from kafwire.lazy_dataclass import dataclass
 
+# The number of partitions that keep their constant columns from batch to batch; a thousand would keep gigabytes.
+LASTING_LAYOUTS = 16
+
 
 class Advice(NamedTuple):
     """The advice to the user in errors that no retry fixes."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from kafwire.calls.consumer_arguments import LASTING_LAYOUTS, Selection
 from kafwire.cluster.list_offsets import PATIENCE_MS, may_pass
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import ConsumerConfig
@@ -16,13 +15,23 @@ from kafwire.consumer.delivery.partition_feed import PartitionFeed
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.cursor_lookup import cursor_of, cursors_of
 from kafwire.consumer.fetch.engine import Fetcher
+from kafwire.consumer.fetch.read_plan import LASTING_LAYOUTS
 from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.offsets.known_topics import KnownTopics, NewPartition
-from kafwire.consumer.offsets.start_positions import seek_to_start
+from kafwire.consumer.offsets.start_positions import Start, seek_to_start
 from kafwire.consumer.ownership import PartitionOwnership
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._arrow import Layout
 from kafwire.types import TopicPartition
+
+
+class Selection(NamedTuple):
+    """All partitions of `topics`, or of topics that match `pattern`, or those of `assign`; checked by `calls`."""
+
+    topics: list[str] | None = None
+    assign: list[TopicPartition] | None = None
+    start: Start = None
+    pattern: str | None = None
 
 
 class Assignment:
@@ -106,7 +115,7 @@ class Assignment:
         ]
         if dropped and self._commits.is_automatic:
             await self._commits.auto_commit(timeout_ms=self._config.auto_commit_interval_ms)
-        self._selection.topics = None
+        self._selection = self._selection._replace(topics=None)
         for cursor in dropped:
             self._drop(cursor)
         await self._add(found)
@@ -129,7 +138,7 @@ class Assignment:
         for cursor in list(self._fetcher.cursors.values()):
             if cursor.topic not in names:
                 self._drop(cursor)
-        self._selection.topics = [info.name for info in found]
+        self._selection = self._selection._replace(topics=[info.name for info in found])
         self._known.keep(names)
         self._on_metadata(names)  # changes that came meanwhile
         self._keep_fresh()

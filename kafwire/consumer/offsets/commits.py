@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from kafwire.calls.consumer_arguments import partitions_of
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit, came_back, lost_to_others
+from kafwire.cluster.offset_spec import partitions_of
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.cursor_lookup import cursor_of
@@ -203,7 +203,7 @@ class OffsetCommits:
         self, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, CommittedOffset | None]:
         """Return the group's committed offsets."""
-        wanted = self._fetcher.cursors if partitions is None else partitions_of(partitions)
+        wanted = self._fetcher.cursors if partitions is None else partitions
         found = await self._need_group().fetch(list(wanted))
         return {
             TopicPartition(*where): None if kept is None else CommittedOffset(kept.offset, kept.metadata)

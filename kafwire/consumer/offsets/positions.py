@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from kafwire.calls.consumer_arguments import partitions_of
-from kafwire.cluster.list_offsets import EARLIEST, LATEST, Place, list_offsets
-from kafwire.cluster.offset_spec import OffsetSpec, place_of
+from kafwire.cluster.list_offsets import Place, list_offsets
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.cursor_lookup import cursor_of, cursors_of
 from kafwire.consumer.fetch.engine import Fetcher
@@ -58,12 +56,11 @@ class Positions:
     async def settled(self) -> None:
         """Do nothing: when this call returns, the engine has run all calls that were started before."""
 
-    async def seek_to(self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
+    async def seek_to(self, place: Place, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
         """Continue at the first record of a time, or at an end; return the offsets.
 
         Partitions that are not available now are left out: they continue there once a leader responds.
         """
-        place = place_of(when)
         chosen = cursors_of(self._fetcher.cursors, partitions)
         found, late = await self._fetcher.offset_reset.available(chosen, place)
         for cursor in late:
@@ -108,18 +105,10 @@ class Positions:
 
     async def ends(self, partitions: Iterable[TopicPartition] | None, place: Place) -> dict[TopicPartition, int]:
         """Return first or end offsets as the leaders have them now; with read_committed, last stable offsets."""
-        wanted = list(self._fetcher.cursors) if partitions is None else partitions_of(partitions)
+        wanted = list(self._fetcher.cursors) if partitions is None else partitions
         level = int(self._fetcher.context.committed_only)
         found = await list_offsets(self._fetcher.cluster, dict.fromkeys(wanted, place), isolation_level=level)
         return {TopicPartition(*where): offset for where, offset in found.items()}
-
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
-        """Return the first offset of each log."""
-        return await self.ends(partitions, EARLIEST)
-
-    async def end_offsets(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of each log."""
-        return await self.ends(partitions, LATEST)
 
     def lag(self, where: TopicPartition, in_hand: tuple[TopicPartition, int] | None = None) -> int | None:
         """Return the number of records not delivered yet, from the last response; None before the first one.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kafwire.calls.consumer_arguments import Start
 from kafwire.cluster.list_offsets import EARLIEST, PATIENCE_MS, Place, may_pass
+from kafwire.cluster.offset_spec import ResolvedOffset
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.engine import Fetcher
@@ -13,6 +13,9 @@ from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.offsets.known_topics import NewPartition
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.types import Offset, Tail, TopicPartition
+
+# One start for all partitions, or a dict by partition; None: no start is given.
+Start = ResolvedOffset | dict[TopicPartition, ResolvedOffset] | None
 
 
 async def seek_to_start(

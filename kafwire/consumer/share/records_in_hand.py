@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafwire.consumer.share.acquired import ACCEPT
@@ -43,11 +44,11 @@ class RecordsInHand:
         self._core.drop_expired(self.waiting)
 
     def take(self, most: int | None = None) -> list[ShareBatch]:
-        """Deliver waiting batches: at most so many, or all."""
-        count = len(self.waiting) if most is None else most
-        self._in_hand = [self.waiting.popleft() for _ in range(count)]
+        """Deliver waiting batches: at most so many, or all. An interrupt between the lines loses none."""
+        self._in_hand = list(islice(self.waiting, most))
         for held in self._in_hand:
             held.acquired.see_all()
+            self.waiting.popleft()
         return [ShareBatch(held) for held in self._in_hand]
 
     def begin(self) -> None:

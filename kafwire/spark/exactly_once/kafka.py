@@ -226,7 +226,7 @@ class KafkaCoordination:
 
     @staticmethod
     def _identity(producer: kafwire.Producer) -> Identity:
-        identity = producer._transactional().identity
+        identity = producer._calls.transactions().identity
         assert identity is not None
         return identity
 

@@ -131,7 +131,7 @@ def test_the_coordinator_of_a_transaction_dies(
     expected: list[bytes] = []
     with within(60), kafwire.Producer(three.bootstrap, transactional_id=topic_name, **SOON) as producer:
         producer.init_transactions()
-        transactions = producer._sender.transactions
+        transactions = producer._core.transactions
         assert transactions is not None
         coordinator = transactions._coordinator
         first = coordinator.node

@@ -411,7 +411,7 @@ def test_numbers_wrap(broker: ScriptedBroker) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(20):
         for value in numbers(2):
             producer.send("t", value, partition=0).result(10)
-        identity, sequencer = producer._sender.identity or pytest.fail("no identity"), sink_of(producer).sequencer
+        identity, sequencer = producer._core.identity or pytest.fail("no identity"), sink_of(producer).sequencer
         _, _, ordinal = sequencer.lease(identity) or pytest.fail("nothing is under way")
         sequencer.resume(2**31 - 20, ordinal, None)
         _, known = broker._producers["t", 0, identity.producer_id]

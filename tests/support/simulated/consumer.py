@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from kafwire.calls.consumer_arguments import Selection, layouts
+from kafwire.calls.consumer import layouts, selection_of
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.core import ConsumerCore
@@ -93,7 +93,7 @@ class Consuming:
         chosen = None if assign is None else [TopicPartition(*where) for where in assign]
 
         async def make() -> ConsumerCore:
-            selection, deserializers = Selection(topics, chosen, start), Deserializers.of(self.config, layout)
+            selection, deserializers = selection_of(topics, chosen, start), Deserializers.of(self.config, layout)
             return ConsumerCore(self.cluster, self.config, selection, layouts(None, layout), deserializers)
 
         self.core = world.run(make())

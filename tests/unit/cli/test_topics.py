@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kafwire
-from kafwire.calls.client_requests import cluster_metadata
+from kafwire.calls.client import cluster_metadata
 from kafwire.cli import main
 from kafwire.protocol import MetadataResponse
 from kafwire.types import TopicPartition

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.calls.client_requests import Requests
+from kafwire.calls.client import ClientCalls
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
 from kafwire.cluster.metadata import NO_TOPIC_ID
@@ -144,13 +144,13 @@ def test_a_broker_below_is_refused_by_name(name: str) -> None:
     with old_world(KAFKA_2_8, **{name: (0, kind.LEAST - 1)}) as world:
         world.create_topic("t")
         config = ClientConfig.build({"bootstrap_servers": world.bootstrap})
-        requests = Requests(Cluster(world.engine, config))
+        cluster = Cluster(world.engine, config)
         started = world.engine.now_ms()
         with pytest.raises(ProtocolError) as caught:
             if name == "Metadata":
-                world.engine.run(requests.topic("t"))
+                world.engine.run(cluster.topic, "t")
             else:
-                world.engine.run(requests.call(kind()))
+                world.engine.run(ClientCalls(cluster).call(kind()))
         assert world.engine.now_ms() - started < 1_000
         for words in (f"{name}Request", f"the broker 0 to {kind.LEAST - 1}", "Kafka 3.0 or newer is needed"):
             assert words in str(caught.value)

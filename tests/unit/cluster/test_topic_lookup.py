@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.calls.client_requests import Requests
+from kafwire.calls.client import ClientCalls
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
@@ -141,11 +141,11 @@ def test_a_client_never_asks() -> None:
     with World() as world:
         world.auto_create = True
         cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
-        requests = Requests(cluster)
+        requests = ClientCalls(cluster)
         world.engine.run(requests.metadata(["new"]))
         world.run(cluster.refresh(["new"]))
         with pytest.raises(BrokerError, match="'new' does not exist"):
-            world.engine.run(requests.topic("new"))
+            world.engine.run(cluster.topic, "new")
         assert world.topics == {}
 
 

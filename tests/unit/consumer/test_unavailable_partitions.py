@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.cluster.list_offsets import LATEST, PATIENCE_MS, list_available
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, PATIENCE_MS, list_available
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, BrokerError, KafkaTimeoutError
 from kafwire.records import encode_batch
@@ -80,7 +80,7 @@ def test_a_seek_by_time_moves_the_other_partitions() -> None:
             log_of(world, "t", 1).lead(-1, 1)
             world.run(consuming.cluster.refresh(at_once=True))
             consuming.rows.clear()
-            found = world.run(consuming.core.positions.seek_to("earliest", None))
+            found = world.run(consuming.core.positions.seek_to(EARLIEST, None))
             assert found == {TopicPartition("t", 0): 0, TopicPartition("t", 2): 0}
             consuming.until_read({where: rows[where] for where in ALL if where != LOST})
             revive(world)

@@ -116,7 +116,7 @@ def test_a_dropped_producer_goes(kind: Any, *, has_hook: bool) -> None:
         {"metrics_hook": lambda _: reported.release(), "metrics_interval_ms": 1} if has_hook else {}
     )
     producer = kind("127.0.0.1:1", **options)
-    gone = weakref.ref(producer._sender)
+    gone = weakref.ref(producer._core)
     if has_hook:
         assert reported.acquire(timeout=SOON_S)  # it is at work
     del producer

@@ -202,7 +202,7 @@ def test_a_batch_is_processed_when_the_next_is_asked_for(flavour: Flavour, fille
 def test_a_consumer_without_partitions_reads_nothing(flavour: Flavour) -> None:
     fill(flavour.world, "t")
     consumer = flavour.consumer()
-    for method in ("poll", "batches"):
+    for method in ("poll", "batches", "arrow_stream"):
         with pytest.raises(KafkaError, match="nothing is read by this consumer"):
             called(flavour, consumer, method, ())
     flavour.get(consumer.assign(iter([T0])))
@@ -218,6 +218,25 @@ def test_an_assignment_to_offsets_is_refused_with_the_lines_to_write(flavour: Fl
     assert consumer.assignment == {T0}
     with pytest.raises(ConfigError, match=r"write assign=list\(offsets\), start=offsets"):
         flavour.consumer(assign=offsets)
+
+
+@pytest.mark.parametrize("value", ["t", ["t"], [("t",)], [("t", "0")], [(0, "t")], None])
+@pytest.mark.parametrize("method", ["assign", "pause", "partition_stream", "seek"])
+def test_partitions_are_checked_before_the_call_begins(flavour: Flavour, method: str, value: Any) -> None:
+    fill(flavour.world, "t")
+    consumer = flavour.consumer(assign=[T0])
+    before = len(flavour.world.calls)
+    with pytest.raises(ConfigError, match=r"TopicPartition\(topic, partition\)"):
+        called(flavour, consumer, method, (value, 1) if method == "seek" else (value,))
+    assert consumer.assignment == {T0}
+    assert len(flavour.world.calls) == before
+
+
+def test_assign_takes_no_single_partition(flavour: Flavour) -> None:
+    fill(flavour.world, "t")
+    consumer = flavour.consumer(assign=[T0])
+    with pytest.raises(ConfigError, match=r"write \[partition\]"):
+        flavour.get(consumer.assign(T0))
 
 
 def test_a_record_counts_as_processed_when_the_next_is_asked_for(flavour: Flavour) -> None:

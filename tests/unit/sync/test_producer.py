@@ -310,7 +310,7 @@ def test_a_block_that_was_ended_inside_does_nothing_at_its_end(flavour: Flavour)
     flavour.get(producer.begin_transaction())
     flavour.get(producer.send("t", b"another's", partition=0))
     flavour.leave(block)
-    assert producer._transactional().state is State.IN_TRANSACTION, "that one goes on"
+    assert producer._calls.transactions().state is State.IN_TRANSACTION, "that one goes on"
     flavour.get(producer.commit_transaction())
     flavour.world.pass_time(1)
     assert committed_values(log_of(flavour.world)) == [b"another's"]
@@ -375,6 +375,16 @@ def test_a_close_in_a_fork_or_at_the_end_leaves_all_alone(flavour: Flavour, over
     flavour.get(producer.close())
     flavour.world.pass_time(1)
     assert not delivery.done()
+
+
+@pytest.mark.parametrize("timeout", [-1, "3", float("nan")])
+def test_a_close_with_a_wrong_timeout_leaves_the_producer_open(flavour: Flavour, timeout: Any) -> None:
+    producer = flavour.producer()
+    with pytest.raises(ConfigError, match="seconds from 0 are needed"):
+        flavour.get(producer.close(timeout))
+    delivery = flavour.get(producer.send("t", b"v", partition=0))
+    flavour.get(producer.close(3.0))
+    assert flavour.outcome(delivery).offset == 0
 
 
 def test_a_close_that_is_not_in_time_names_the_lost_records(flavour: Flavour) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafwire.calls.consumer_arguments import Selection, layouts
+from kafwire.calls.consumer import layouts, selection_of
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import end_of_epoch
 from kafwire.config import ConsumerConfig
@@ -24,7 +24,7 @@ class Reading:
         self.world = world
         self.logs = world.create_topic("t", partitions=2).partitions
         config = ConsumerConfig.build({"bootstrap_servers": world.bootstrap})
-        selection = Selection(None, [FIRST, SECOND], "earliest")
+        selection = selection_of(None, [FIRST, SECOND], "earliest")
         self.core = ConsumerCore(Cluster(world.engine, config), config, selection, layouts(None, None))
         world.run(self.core.start_once())
         world.run(self.core.assignment.ask())
@@ -124,7 +124,7 @@ def test_a_fetcher_with_a_full_partition_goes_on_when_it_has_moved() -> None:
         world.create_topic("t", partitions=3)  # 0 and 2 at broker 1
         options = {"fetch_strategy": "per_node", "max_prefetch_batches": 1}
         config = ConsumerConfig.build({"bootstrap_servers": world.bootstrap, **options})
-        selection = Selection(None, [FIRST, TopicPartition("t", 2)], "earliest")
+        selection = selection_of(None, [FIRST, TopicPartition("t", 2)], "earliest")
         core = ConsumerCore(Cluster(world.engine, config), config, selection, layouts(None, None))
         world.run(core.start_once())
         world.run(core.assignment.ask())

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafwire import protocol
-from kafwire.calls.consumer_arguments import Selection, layouts
+from kafwire.calls.consumer import layouts, selection_of
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.core import ConsumerCore
@@ -62,7 +62,7 @@ class Schedule:
             self.options["client_rack"] = "r2"
         config = ConsumerConfig.build({"bootstrap_servers": world.bootstrap, **self.options})
         self.partitions = [TopicPartition("t", index) for index in range(count)]
-        selection = Selection(None, self.partitions, "earliest")
+        selection = selection_of(None, self.partitions, "earliest")
         self.core = ConsumerCore(Cluster(world.engine, config), config, selection, layouts(None, None))
         self.reader = self.core.reader()
         self.next = dict.fromkeys(range(count), 0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafwire.cluster.list_offsets import LATEST
 from kafwire.records import encode_batch
 from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
@@ -133,7 +134,7 @@ def test_an_open_transaction_holds_the_committed_end_back() -> None:
         with Consuming(world, topics="t", isolation_level="read_committed") as consuming:
             consuming.until_read(written.expected("read_committed"))
             assert consuming.core.positions.lag(WHERE) == 0
-            assert world.run(consuming.core.positions.end_offsets(None)) == {WHERE: 3}
+            assert world.run(consuming.core.positions.ends(None, LATEST)) == {WHERE: 3}
             written.end(1, commit=False)
             consuming.until_read(written.expected("read_committed"))
             assert len(consuming.rows["t", 0]) == 5

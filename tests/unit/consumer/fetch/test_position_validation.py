@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.calls.consumer_arguments import Selection, layouts
+from kafwire.calls.consumer import layouts, selection_of
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.core import ConsumerCore
@@ -104,7 +104,7 @@ def read_near(world: World) -> tuple[ConsumerCore, list[bytes | None]]:
             "auto_offset_reset": "earliest",
         }
     )
-    core = ConsumerCore(Cluster(world.engine, config), config, Selection(None, [WHERE], None), layouts(None, None))
+    core = ConsumerCore(Cluster(world.engine, config), config, selection_of(None, [WHERE], None), layouts(None, None))
     world.run(core.start_once())
     world.run(core.assignment.ask())
     world.pass_time(1)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from kafwire.cluster.list_offsets import EARLIEST, LATEST
+from kafwire.cluster.offset_spec import place_of
 from kafwire.consumer.offsets.hand import Hand
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.records import encode_batch
@@ -73,7 +75,7 @@ def test_seek_by_time_and_to_ends() -> None:
         timed(world, *range(0, 10_000, 1000))
         with Consuming(world, topics="t") as consuming:
             for when, offset in ((3500, 4), ("earliest", 0), ("latest", 10), (99_999, 10)):
-                found = world.run(consuming.core.positions.seek_to(when, None))
+                found = world.run(consuming.core.positions.seek_to(place_of(when), None))
                 assert found == {WHERE: offset}
                 assert world.run(consuming.core.positions.position(WHERE)) == offset
                 assert consuming.offsets_now() == list(range(offset, 10))
@@ -160,8 +162,8 @@ def test_lag_costs_no_request() -> None:
             consuming.drain()
             assert consuming.core.positions.lag(WHERE) == 0
             assert len(world.calls) == before
-            assert world.run(consuming.core.positions.beginning_offsets(None)) == {WHERE: 0}
-            assert world.run(consuming.core.positions.end_offsets(None)) == {WHERE: 15}
+            assert world.run(consuming.core.positions.ends(None, EARLIEST)) == {WHERE: 0}
+            assert world.run(consuming.core.positions.ends(None, LATEST)) == {WHERE: 15}
 
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])

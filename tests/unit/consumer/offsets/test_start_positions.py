@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.calls.consumer_arguments import Selection, layouts
+from kafwire.calls.consumer import layouts, selection_of
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.core import ConsumerCore
@@ -98,7 +98,7 @@ def test_a_start_of_an_unread_partition_begins_nothing(chosen: dict[str, Any]) -
         fill(world, "t")
         config = ConsumerConfig.build({"bootstrap_servers": world.bootstrap})
         assign = [TopicPartition(*where) for where in chosen["assign"]] if "assign" in chosen else None
-        selection = Selection(chosen.get("topics"), assign, {TopicPartition("t", 9): 5})
+        selection = selection_of(chosen.get("topics"), assign, {TopicPartition("t", 9): 5})
 
         async def make() -> ConsumerCore:
             return ConsumerCore(Cluster(world.engine, config), config, selection, layouts(None, None))

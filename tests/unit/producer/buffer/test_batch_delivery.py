@@ -49,7 +49,7 @@ def parts_of(flavour: Any, store: Store) -> Any:
         accumulator=store.accumulator, sender=SimpleNamespace(last_problem=""), config=producer._config
     )
     sender.no_room = partial(ProducerCore.no_room, sender)
-    producer._sender = sender
+    producer._core = sender
     producer._loops = LoopRegistry(store.accumulator.budget)
     return producer
 

@@ -196,7 +196,7 @@ def test_an_unused_partition_is_given_back(kafka: ServedKafka, monkeypatch: pyte
     monkeypatch.setattr(net_direct_send, "WATCH_S", 0.005)
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
         leased(producer)
-        ways: Any = producer._sender.sender._direct_send
+        ways: Any = producer._core.sender._direct_send
         direct_send = queue_of(producer).direct_send
         for number in range(3):  # it is used: so it stays
             producer.send("t", b"%d" % number, partition=0).result(SOON_S)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafwire.aio.producer import _RowsToSend
+from kafwire.calls.producer import RowsToSend
 from kafwire.errors import ErrorCode
 from kafwire.producer.buffer._batch import BatchDelivery
 from kafwire.records import decode_batches
@@ -130,7 +130,7 @@ def test_a_table_for_topics_that_are_forgotten_meanwhile_goes_on() -> None:
         work = Work(world, "t", "u", metadata_max_idle_ms=5_000, metadata_max_age_ms=1_000, buffer_memory=20_000)
         room = work.accumulator.budget.limit
         table = pa.table({"topic": ["t"] * 40 + ["u"] * 2, "value": [b"v" * 1_000] * 42})
-        rows = _RowsToSend(work.core, None, (table,), None)
+        rows = RowsToSend(work.accumulator, None, (table,), None)
         assert not rows.go_on(), f"more than {room} bytes"
         forgotten = False
         while not rows.go_on():

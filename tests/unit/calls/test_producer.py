@@ -1,4 +1,4 @@
-"""`calls.producer_arguments`: a wrong argument is named, with the allowed values."""
+"""`calls.producer`: a wrong argument is named, with the allowed values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kafwire.calls.producer_arguments import check_partition
+from kafwire.calls.producer import check_partition
 from kafwire.errors import ConfigError
 
 

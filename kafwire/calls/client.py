@@ -1,4 +1,4 @@
-"""The requests of `Client` and `AsyncClient`: arguments checked, then one or a few calls on the engine.
+"""The calls of `Client` and `AsyncClient`: arguments checked, then one or a few requests on the engine.
 
 Each method checks its arguments in the caller's thread, as their iterators may run any code, and returns the function
 that the engine calls.
@@ -6,33 +6,36 @@ that the engine calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from kafwire import protocol
+from kafwire.calls.tokens import TokenRequests
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import Partition, Place, list_available, list_offsets
-from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import OffsetSpec, partition_of, place_of
+from kafwire.config import ClientConfig, from_config
 from kafwire.errors import AuthorizationError, ConfigError, KafkaError, broker_error
 from kafwire.integers import integer
-from kafwire.runtime.interfaces import Work
+from kafwire.runtime.engine import default_engine
+from kafwire.runtime.interfaces import Engine, Work
 from kafwire.runtime.log import log
 from kafwire.timeouts import timeout_of
 from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 
 TOPIC_RESOURCE = 2
+OnError = Callable[[TopicPartition, KafkaError], object]
+FoundOffsets = tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]
+keywords_of = partial(from_config, ClientConfig)
+
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 # Time limit for the controller to create or delete a topic.
 TOPIC_TIMEOUT_MS = 30_000
 
 
-class Requests:
-    """The requests of `Client` and `AsyncClient`, which document them."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+class ClientCalls(TokenRequests):
+    """The calls of `Client` and `AsyncClient`, which document them."""
 
     def call(
         self, message: Any, *, broker: int | None = None, version: int | None = None, timeout: float | None = None
@@ -43,14 +46,6 @@ class Requests:
         seconds = timeout_of(timeout)
         timeout_ms = None if seconds is None else seconds * 1000
         return partial(self._cluster.call, message, node=broker, version=version, timeout_ms=timeout_ms)
-
-    def topic(self, name: str) -> Work[TopicInfo]:
-        """Describe one topic's id and partitions."""
-        return partial(self._cluster.topic, name)
-
-    def partitions_for(self, name: str) -> Work[set[int]]:
-        """List a topic's partition numbers."""
-        return partial(self._cluster.partitions, name)
 
     def metadata(self, topics: Iterable[str] | None) -> Work[ClusterMetadata]:
         """List the brokers, and `topics` or all."""
@@ -65,25 +60,17 @@ class Requests:
         return ask
 
     def offsets(
-        self, partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
-    ) -> Work[dict[TopicPartition, int]]:
-        """Look up offsets by time."""
+        self, partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str, *, available: bool
+    ) -> Work[FoundOffsets]:
+        """Look up offsets by time. With `available`, partitions without a leader or offset for now get errors."""
         wanted, level = _wanted_offsets(partitions, when, isolation_level)
 
-        async def ask() -> dict[TopicPartition, int]:
-            found = await list_offsets(self._cluster, wanted, isolation_level=level)
-            return {TopicPartition(*where): offset for where, offset in found.items()}
-
-        return ask
-
-    def available_offsets(
-        self, partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
-    ) -> Work[tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]]:
-        """Look up offsets by time; partitions without a leader or offset for now get errors."""
-        wanted, level = _wanted_offsets(partitions, when, isolation_level)
-
-        async def ask() -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]:
-            found, failed = await list_available(self._cluster, wanted, isolation_level=level)
+        async def ask() -> FoundOffsets:
+            failed: Mapping[Partition, KafkaError] = {}
+            if available:
+                found, failed = await list_available(self._cluster, wanted, isolation_level=level)
+            else:
+                found = await list_offsets(self._cluster, wanted, isolation_level=level)
             offsets = {TopicPartition(*where): offset for where, offset in found.items()}
             return offsets, {TopicPartition(*where): error for where, error in failed.items()}
 
@@ -166,6 +153,23 @@ class Requests:
             return {entry.name: entry.value for entry in results[0].configs}
 
         return describe
+
+
+def client_cluster(
+    bootstrap_servers: str | Iterable[str], options: Mapping[str, Any], engine: Engine | None
+) -> Cluster:
+    """Return the cluster of a new client; `ConfigError` for bad arguments of its constructor."""
+    config = ClientConfig.build({"bootstrap_servers": bootstrap_servers, **options})
+    return Cluster(default_engine() if engine is None else engine, config)
+
+
+def offsets_of(found: FoundOffsets, on_error: OnError | None) -> dict[TopicPartition, int]:
+    """Return the offsets of a look-up, after `on_error` got its errors. In the caller's thread or event loop."""
+    offsets, failed = found
+    if on_error is not None:
+        for where, error in failed.items():
+            on_error(where, error)
+    return offsets
 
 
 def cluster_metadata(response: Any) -> ClusterMetadata:

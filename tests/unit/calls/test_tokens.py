@@ -11,7 +11,7 @@ import pytest
 
 import kafwire
 from kafwire import protocol
-from kafwire.cluster.delegation_tokens import DelegationTokens
+from kafwire.calls.tokens import TokenRequests
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, BrokerError, ConfigError
 
@@ -32,7 +32,7 @@ class Responding:
     def __init__(self, response: Any = None) -> None:
         self.asked: Any = None
         self._response = response
-        self.tokens = DelegationTokens(self)  # type: ignore[arg-type]
+        self.tokens = TokenRequests(self)  # type: ignore[arg-type]
 
     async def call(self, message: Any) -> Any:
         self.asked = message
@@ -54,7 +54,7 @@ def created(**fields: Any) -> Any:
 
 def test_a_token_is_made() -> None:
     cluster = Responding(created(token_requester_principal_type="User", token_requester_principal_name="bob"))
-    token = asyncio.run(cluster.tokens.create(["carol", "User:dave"], 1000, "User:alice")())
+    token = asyncio.run(cluster.tokens.create_delegation_token(["carol", "User:dave"], 1000, "User:alice")())
     assert token == kafwire.DelegationToken(
         "id", kafwire.Secret(TEXT), "User:alice", "User:bob", 1, 2, 3, ("User:carol", "User:dave")
     )
@@ -68,7 +68,7 @@ def test_a_token_is_made() -> None:
 
 def test_a_token_is_made_as_the_broker_likes() -> None:
     cluster = Responding(created())
-    token = asyncio.run(cluster.tokens.create((), None, None)())
+    token = asyncio.run(cluster.tokens.create_delegation_token((), None, None)())
     assert token.requester == token.owner == "User:alice"  # older brokers do not return it: it cannot be another user
     assert not cluster.asked.owner_principal_name
     assert (cluster.asked.max_lifetime_ms, cluster.asked.renewers) == (-1, [])
@@ -78,7 +78,7 @@ def test_a_token_is_made_as_the_broker_likes() -> None:
 
 def test_another_owner_needs_a_newer_broker() -> None:
     cluster = Responding(created())
-    asyncio.run(cluster.tokens.create((), None, "bob")())
+    asyncio.run(cluster.tokens.create_delegation_token((), None, "bob")())
     with pytest.raises(kafwire.ProtocolError, match="owner_principal"):
         cluster.asked.encode(2)
 
@@ -87,11 +87,11 @@ def test_another_owner_needs_a_newer_broker() -> None:
 def test_a_token_is_renewed_and_ended(hmac: str | kafwire.Secret) -> None:
     cluster = Responding(protocol.RenewDelegationTokenResponse(expiry_timestamp_ms=7))
     for period, sent in ((None, -1), (5, 5)):
-        assert asyncio.run(cluster.tokens.renew(hmac, period)()) == 7
+        assert asyncio.run(cluster.tokens.renew_delegation_token(hmac, period)()) == 7
         assert (cluster.asked.hmac, cluster.asked.renew_period_ms) == (HMAC, sent)
     cluster = Responding(protocol.ExpireDelegationTokenResponse(expiry_timestamp_ms=8))
     for period, sent in ((None, -1), (0, 0), (5, 5)):
-        assert asyncio.run(cluster.tokens.expire(hmac, period)()) == 8
+        assert asyncio.run(cluster.tokens.expire_delegation_token(hmac, period)()) == 8
         assert (cluster.asked.hmac, cluster.asked.expiry_time_period_ms) == (HMAC, sent)
 
 
@@ -110,12 +110,12 @@ def test_tokens_are_listed() -> None:
         renewers=[response.DescribedDelegationTokenRenewer(principal_type="User", principal_name="carol")],
     )
     cluster = Responding(response(tokens=[described]))
-    (token,) = asyncio.run(cluster.tokens.describe(None)())
+    (token,) = asyncio.run(cluster.tokens.describe_delegation_tokens(None)())
     assert token == kafwire.DelegationToken(
         "id", kafwire.Secret(TEXT), "User:alice", "User:bob", 1, 2, 3, ("User:carol",)
     )
     assert cluster.asked.owners is None
-    asyncio.run(cluster.tokens.describe(["alice"])())
+    asyncio.run(cluster.tokens.describe_delegation_tokens(["alice"])())
     asked: Any = cluster.asked
     assert [(each.principal_type, each.principal_name) for each in asked.owners] == [("User", "alice")]
 
@@ -124,23 +124,23 @@ def test_a_refusal_names_the_request() -> None:
     code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     cluster = Responding(protocol.CreateDelegationTokenResponse(error_code=code))
     with pytest.raises(AuthorizationError, match=r"CreateTokens on User 'User:bob' \[creating .* for 'bob'\]"):
-        asyncio.run(cluster.tokens.create((), None, "bob")())
+        asyncio.run(cluster.tokens.create_delegation_token((), None, "bob")())
     cluster = Responding(protocol.RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
     with pytest.raises(BrokerError, match=r"DELEGATION_TOKEN_EXPIRED.*\[renewing") as caught:
-        asyncio.run(cluster.tokens.renew(TEXT, None)())
+        asyncio.run(cluster.tokens.renew_delegation_token(TEXT, None)())
     assert TEXT not in str(caught.value)
     cluster = Responding(protocol.ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_NOT_FOUND))
     with pytest.raises(BrokerError, match=r"DELEGATION_TOKEN_NOT_FOUND.*\[expiring"):
-        asyncio.run(cluster.tokens.expire(TEXT, None)())
+        asyncio.run(cluster.tokens.expire_delegation_token(TEXT, None)())
     cluster = Responding(protocol.DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
     with pytest.raises(BrokerError, match=r"DELEGATION_TOKEN_AUTH_DISABLED.*\[describing"):
-        asyncio.run(cluster.tokens.describe(None)())
+        asyncio.run(cluster.tokens.describe_delegation_tokens(None)())
 
 
 @pytest.mark.parametrize("hmac", ["", "not base64!", "AAAA AAAA", "ümlaut", b"AAAA", None, "AAA"])
 def test_a_text_that_is_no_hmac_is_refused_and_not_shown(hmac: Any) -> None:
     tokens = Responding().tokens
-    for ask in (lambda: tokens.renew(hmac, None), lambda: tokens.expire(hmac, None)):
+    for ask in (lambda: tokens.renew_delegation_token(hmac, None), lambda: tokens.expire_delegation_token(hmac, None)):
         error = refused(ask, "must be a delegation token's HMAC in base64")
         assert error.__context__ is None
         assert not hmac or str(hmac) not in str(error)
@@ -149,22 +149,22 @@ def test_a_text_that_is_no_hmac_is_refused_and_not_shown(hmac: Any) -> None:
 @pytest.mark.parametrize("bad", [0, -1, True, 1.5, "5", 1 << 63])
 def test_a_wrong_period_is_refused(bad: Any) -> None:
     tokens = Responding().tokens
-    refused(lambda: tokens.create((), bad, None), "max_lifetime_ms=.* milliseconds from 1")
-    refused(lambda: tokens.renew(TEXT, bad), "period_ms=.* milliseconds from 1")
+    refused(lambda: tokens.create_delegation_token((), bad, None), "max_lifetime_ms=.* milliseconds from 1")
+    refused(lambda: tokens.renew_delegation_token(TEXT, bad), "period_ms=.* milliseconds from 1")
     if type(bad) is not int or bad:
-        refused(lambda: tokens.expire(TEXT, bad), "period_ms=.* milliseconds from 0")
+        refused(lambda: tokens.expire_delegation_token(TEXT, bad), "period_ms=.* milliseconds from 0")
 
 
 @pytest.mark.parametrize("bad", ["", "User:", None, 5])
 def test_a_name_that_is_no_principal_is_refused(bad: Any) -> None:
     tokens = Responding().tokens
-    refused(lambda: tokens.create([bad], None, None), "renewers: .* is not a principal")
-    refused(lambda: tokens.describe([bad]), "owners: .* is not a principal")
+    refused(lambda: tokens.create_delegation_token([bad], None, None), "renewers: .* is not a principal")
+    refused(lambda: tokens.describe_delegation_tokens([bad]), "owners: .* is not a principal")
     if bad is not None:
-        refused(lambda: tokens.create((), None, bad), "owner: .* is not a principal")
+        refused(lambda: tokens.create_delegation_token((), None, bad), "owner: .* is not a principal")
 
 
 def test_a_name_instead_of_a_list_is_refused() -> None:
     tokens = Responding().tokens
-    refused(lambda: tokens.create("bob", None, None), "renewers='bob': it must be a list")
-    refused(lambda: tokens.describe("bob"), "owners='bob': it must be a list")
+    refused(lambda: tokens.create_delegation_token("bob", None, None), "renewers='bob': it must be a list")
+    refused(lambda: tokens.describe_delegation_tokens("bob"), "owners='bob': it must be a list")

@@ -1,4 +1,4 @@
-"""`calls.client_requests`: the cluster as typed values, and requests that go to the controller."""
+"""`calls.client`: the cluster as typed values, and requests that go to the controller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import kafwire
 from kafwire import protocol
-from kafwire.calls.client_requests import Requests
+from kafwire.calls.client import ClientCalls
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
@@ -22,7 +22,7 @@ def test_the_cluster_as_values() -> None:
     with World(brokers=2) as world:
         topic = world.create_topic("t", partitions=3)
         cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
-        found = world.engine.run(Requests(cluster).metadata(["t", "missing"]))
+        found = world.engine.run(ClientCalls(cluster).metadata(["t", "missing"]))
         assert isinstance(found, kafwire.ClusterMetadata)
         assert sorted(broker.node_id for broker in found.brokers) == [1, 2]
         assert all(isinstance(broker, kafwire.BrokerMetadata) and broker.port > 0 for broker in found.brokers)
@@ -68,7 +68,7 @@ class Controlled:
 def test_requests_for_the_controller_go_to_the_controller(controller: int) -> None:
     with World(brokers=3) as world:
         controlled = Controlled(world, controller)
-        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        requests = ClientCalls(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
         world.run(requests.create_topic("t", 1, 1, None)())
         world.run(requests.delete_topic("t")())
         world.run(requests.call(protocol.CreatePartitionsRequest(topics=[], timeout_ms=1_000))())
@@ -78,7 +78,7 @@ def test_requests_for_the_controller_go_to_the_controller(controller: int) -> No
 def test_a_controller_that_moved_is_found_again() -> None:
     with World(brokers=3) as world:
         controlled = Controlled(world, 1)
-        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        requests = ClientCalls(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
         world.run(requests.create_topic("t", 1, 1, None)())
         controlled.controller = 3
         world.run(requests.create_topic("u", 1, 1, None)())
@@ -89,7 +89,7 @@ def test_a_controller_that_moved_is_found_after_damaged_metadata() -> None:
     """The damage of a moment ends no call that is retried."""
     with World(brokers=3) as world:
         controlled = Controlled(world, 1)
-        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        requests = ClientCalls(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
         world.run(requests.create_topic("t", 1, 1, None)())
         controlled.controller = 3
         damaged = [1, 2, 3]
@@ -109,7 +109,7 @@ def test_a_controller_that_moved_is_found_after_damaged_metadata() -> None:
 def test_a_controller_that_is_gone_is_found_again() -> None:
     with World(brokers=3) as world:
         controlled = Controlled(world, 1)
-        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        requests = ClientCalls(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
         world.run(requests.create_topic("t", 1, 1, None)())
         controlled.controller = 2
         world.kill(1)
@@ -120,7 +120,7 @@ def test_a_controller_that_is_gone_is_found_again() -> None:
 def test_a_cluster_without_a_controller_is_waited_for() -> None:
     with World(brokers=3) as world:
         controlled = Controlled(world, -1)
-        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        requests = ClientCalls(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
         began = world.loop.time()
         world.loop.call_later(3, lambda: setattr(controlled, "controller", 2))
         world.run(requests.create_topic("t", 1, 1, None)())
@@ -137,7 +137,7 @@ def test_added_partitions_are_waited_for() -> None:
     """A broker may know of them, and of their leaders, after the controller."""
     with World() as world:
         world.create_topic("t", partitions=2)
-        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        requests = ClientCalls(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
         asked: list[Any] = []
 
         def grow(call: Call) -> Any:
@@ -166,7 +166,7 @@ def test_added_partitions_are_waited_for() -> None:
 )
 def test_added_partitions_wrong_arguments(arguments: tuple[Any, Any], message: str) -> None:
     with World() as world:
-        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        requests = ClientCalls(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
         with pytest.raises(ConfigError, match=message):
             requests.create_partitions(*arguments)
 
@@ -181,7 +181,7 @@ def test_added_partitions_wrong_arguments(arguments: tuple[Any, Any], message: s
 )
 def test_a_list_of_topics_is_refused_where_one_is_needed(call: str, line: str) -> None:
     with World() as world:
-        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        requests = ClientCalls(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
         rest = (1, 1, None) if call == "create_topic" else ()
         with pytest.raises(ConfigError, match=rf"\['t', 'u'\] is not a topic: write {line} for each topic"):
             getattr(requests, call)(["t", "u"], *rest)

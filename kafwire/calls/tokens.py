@@ -1,4 +1,4 @@
-"""Delegation token requests (KIP-48) of `Client` and `AsyncClient`.
+"""The delegation token calls (KIP-48) of `Client` and `AsyncClient`.
 
 Each method checks its arguments in the caller's thread, and returns the function that the engine calls.
 """
@@ -22,13 +22,15 @@ UNLIMITED = -1  # as long as the broker allows
 AT_ONCE = -1
 
 
-class DelegationTokens:
-    """The requests of `Client` and `AsyncClient`, which document them."""
+class TokenRequests:
+    """A part of `ClientCalls`. `Client` and `AsyncClient` document the calls."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def create(self, renewers: Iterable[str], max_lifetime_ms: int | None, owner: str | None) -> Work[DelegationToken]:
+    def create_delegation_token(
+        self, renewers: Iterable[str], max_lifetime_ms: int | None, owner: str | None
+    ) -> Work[DelegationToken]:
         """Create a token."""
         request: Any = protocol.CreateDelegationTokenRequest
         may_renew = [_principal("renewers", name) for name in _names("renewers", renewers)]
@@ -55,7 +57,7 @@ class DelegationTokens:
 
         return create
 
-    def renew(self, hmac: Secret | str, period_ms: int | None) -> Work[int]:
+    def renew_delegation_token(self, hmac: Secret | str, period_ms: int | None) -> Work[int]:
         """Extend a token's lifetime; return its expiry time."""
         message = protocol.RenewDelegationTokenRequest(
             hmac=_decoded(hmac), renew_period_ms=_period("period_ms", period_ms, 1, UNLIMITED)
@@ -68,7 +70,7 @@ class DelegationTokens:
 
         return renew
 
-    def expire(self, hmac: Secret | str, period_ms: int | None) -> Work[int]:
+    def expire_delegation_token(self, hmac: Secret | str, period_ms: int | None) -> Work[int]:
         """Expire a token early; return its expiry time."""
         message = protocol.ExpireDelegationTokenRequest(
             hmac=_decoded(hmac), expiry_time_period_ms=_period("period_ms", period_ms, 0, AT_ONCE)
@@ -81,7 +83,7 @@ class DelegationTokens:
 
         return expire
 
-    def describe(self, owners: Iterable[str] | None) -> Work[list[DelegationToken]]:
+    def describe_delegation_tokens(self, owners: Iterable[str] | None) -> Work[list[DelegationToken]]:
         """List the tokens of these owners that the user may see; None: of all owners."""
         request: Any = protocol.DescribeDelegationTokenRequest
         named = None
