@@ -116,6 +116,7 @@ class Connection:
         self._is_holding = False
         self._held: list[_Sent] = []
         self._sent: deque[_Sent] = deque()  # requests in transit
+        self._is_arriving = False  # the first of them is on its way
         self._served: _Sent | None = None
         self._is_cut = False  # a response was left out, so the next one has the wrong correlation id
         self._answers: deque[tuple[int, int, Any, bytes]] = (
@@ -156,7 +157,7 @@ class Connection:
         if not request.expect_response:
             loop.call_soon(self._report, self.receiver.on_sent, request.token)
         self._sent.append(request)
-        if len(self._sent) == 1 and self._served is None:
+        if self._served is None:
             self._go_on()
 
     def hold(self, holding: bool) -> None:
@@ -208,15 +209,17 @@ class Connection:
 
     def _go_on(self) -> None:
         """Send the next request. Its transit starts when the broker has served the one before."""
-        if self._sent:
+        if self._sent and not self._is_arriving:
+            self._is_arriving = True
             self.world.loop.call_later(self.link.delay_s(len(self._sent[0].frame)), self._serve)
 
     def _serve(self) -> None:
         """Pass an arrived request to the broker, unless the network holds it."""
-        if self._served is not None or not self._sent or self.is_dead:
-            return
-        if self.link.holds_requests:
+        if self._sent and self.link.holds_requests and not self.is_dead:
             self.world.when_released(self.node.number, self._serve)
+            return
+        self._is_arriving = False
+        if not self._sent or self.is_dead:
             return
         request = self._served = self._sent.popleft()
         try:
