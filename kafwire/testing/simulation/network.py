@@ -6,15 +6,11 @@ import asyncio
 import errno
 import ipaddress
 import socket
-import struct
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kafwire import protocol
-from kafwire.error_codes import ErrorCode
+from kafwire.broker.frames import write_response
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime.interfaces import (
     Notifier,
@@ -25,7 +21,7 @@ from kafwire.runtime.interfaces import (
     SslSource,
     StreamSource,
 )
-from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Answer, Call, Handler, request_classes
+from kafwire.testing.simulation.calls import DROPPED, HANGUP, NEVER, Answer
 from kafwire.testing.simulation.links import LATENCY_S
 
 if TYPE_CHECKING:
@@ -245,7 +241,7 @@ class Connection:
             self.break_off(errno.EPROTO, "a response with another correlation id")
         else:
             if request.expect_response:
-                frame = frame_of(call, answer)
+                frame = write_response(call, answer)
                 self._answers.append((request.token, request.correlation_id, answer, frame))
                 if len(self._answers) == 1:
                     self._travel()
@@ -298,21 +294,6 @@ class Connection:
             self.world.fail(error)
 
 
-def frame_of(call: Call, answer: Any) -> bytes:
-    """Return the bytes of a response, from the correlation id on."""
-    head = struct.pack(">i", call.correlation_id)
-    if isinstance(answer, bytes):
-        return head + answer
-    kind = type(call.message)
-    version = call.version
-    if call.name == "ApiVersions":
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            version = 0
-    elif version >= kind.flexible_from:
-        head += b"\0"
-    return head + bytes(answer.encode(version))
-
-
 Answered = Callable[[Any, Answer], None]
 
 
@@ -333,115 +314,6 @@ class BaseNode(Protocol):
 
     def disconnected(self, connection: Connection) -> None:
         """Note that a connection has ended."""
-
-
-class ModelEngine(Protocol):
-    """The engine of a model."""
-
-    def now_ms(self) -> float:
-        """See `Engine`."""
-        ...
-
-
-class Model(Protocol):
-    """The world of a model's brokers. `handlers`: by API, those of a test. `calls`: all requests so far."""
-
-    loop: SimulatedLoop
-    handlers: dict[str, list[Handler]]
-    calls: list[Call]
-
-    @property
-    def engine(self) -> ModelEngine:
-        """The engine of the clients, whose clock is the world's."""
-        ...
-
-    def fail(self, error: Exception) -> None:
-        """Stop the loop with a broker's error."""
-        ...
-
-
-@dataclass
-class Node:
-    """A broker of the model: its address and its faults."""
-
-    world: Model
-    number: int
-    host: str
-    port: int
-    down: bool = False
-    silent: bool = False
-    rack: str | None = None
-    versions: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _tasks: dict[int, asyncio.Task[Answer]] = field(default_factory=dict, repr=False)
-
-    def disconnected(self, connection: Connection) -> None:
-        """Cancel the request of a connection that has ended."""
-        task = self._tasks.pop(connection.number, None)
-        if task is not None:
-            task.cancel()
-
-    def receive(self, connection: Connection, data: bytes, answered: Answered) -> None:
-        """See `BaseNode`."""
-        call = self.read(connection.number, data)
-        handlers = iter(self._handlers(call))
-        for handler in handlers:
-            answer = handler(call)
-            if isinstance(answer, Awaitable):
-                task = self.world.loop.create_task(self._first(call, answer, handlers))
-                self._tasks[connection.number] = task
-                task.add_done_callback(partial(self._found, call, answered))
-                return
-            if answer is not None:
-                answered(call, answer)
-                return
-        raise AssertionError(f"no handler for {call.name}")
-
-    def _found(self, call: Call, answered: Answered, task: asyncio.Task[Answer]) -> None:
-        if task.cancelled():
-            return
-        error = task.exception()
-        if isinstance(error, Exception):
-            self.world.fail(error)
-        else:
-            answered(call, task.result())
-
-    async def answer(self, connection: int, data: bytes) -> tuple[Call, Answer]:
-        """Return a request and its response, from the first handler that returns one, else from the model."""
-        call = self.read(connection, data)
-        return call, await self._first(call, None, iter(self._handlers(call)))
-
-    async def _first(self, call: Call, found: Answer | Awaitable[Answer] | None, handlers: Iterator[Handler]) -> Answer:
-        """Return `found` if it is not None, else the response of the next handler that has one."""
-        while True:
-            if isinstance(found, Awaitable):
-                found = await found
-            if found is not None:
-                return found
-            handler = next(handlers, None)
-            if handler is None:
-                raise AssertionError(f"no handler for {call.name}")
-            found = handler(call)
-
-    def _handlers(self, call: Call) -> list[Handler]:
-        model: Handler = getattr(self.world, f"_on_{call.name}", lambda _: None)
-        return [*self.world.handlers.get(call.name, ()), model]
-
-    def read(self, connection: int, data: bytes) -> Call:
-        """Decode a request and add it to the world's calls."""
-        api_key, version = struct.unpack_from(">hh", data)
-        kind = request_classes()[api_key]
-        header_plan = protocol.RequestHeader.plan(2 if version >= kind.flexible_from else 1)
-        header, used = header_plan.decode_prefix(data)
-        call = Call(
-            at_ms=self.world.engine.now_ms(),
-            node=self.number,
-            connection=connection,
-            version=version,
-            correlation_id=header.correlation_id,
-            message=kind.decode(data[used:], version),
-        )
-        self.world.calls.append(call)
-        return call
 
 
 class SimulatedTransport:

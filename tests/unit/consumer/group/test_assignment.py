@@ -8,7 +8,7 @@ import pytest
 
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, BrokerError
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, write
 from tests.support.simulated.world import World
@@ -26,7 +26,7 @@ def test_a_partition_that_comes_back_by_metadata_is_read() -> None:
             world.run(consuming.core.assignment.subscribe(["u"]))
 
             def lags(call: Call) -> Any:
-                answer = world._on_Metadata(call)
+                answer = world.serve(call)
                 for topic in answer.topics:
                     topic.partitions = [part for part in topic.partitions if part.partition_index < 2]
                 return answer
@@ -49,7 +49,7 @@ def test_a_subscription_that_fails_changes_nothing() -> None:
                 world.run(consuming.core.assignment.subscribe(["t", "v"]))
 
             def refuse(call: Call) -> Any:
-                answer = world._on_ListOffsets(call)
+                answer = world.serve(call)
                 answer.topics[0].partitions[0].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 return answer
 

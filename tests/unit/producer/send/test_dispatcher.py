@@ -13,7 +13,7 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.producer.outcome import response
 from kafwire.producer.send import dispatcher
 from kafwire.protocol import ProduceRequest
-from kafwire.testing.simulation.kafka import NEVER, Call
+from kafwire.testing.simulation.calls import NEVER, Call
 from tests.support.simulated.producer import Work, log_of, produced, values
 from tests.support.simulated.world import World
 
