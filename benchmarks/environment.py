@@ -51,8 +51,8 @@ def _version(package: str) -> str:
 
 def _first_line(command: Sequence[str]) -> str:
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return "unknown"
-    lines = (answer.stdout + answer.stderr).splitlines()
-    return lines[0] if lines and not answer.returncode else "unknown"
+    lines = (result.stdout + result.stderr).splitlines()
+    return lines[0] if lines and not result.returncode else "unknown"

@@ -61,7 +61,7 @@ def _build(target: Path, sources: list[str], libraries: list[str]) -> Path:
     if target.exists() and all(source.stat().st_mtime <= target.stat().st_mtime for source in inputs):
         return target
     command = [compiler(), *FLAGS, "-o", str(target), *(str(SOURCES / source) for source in sources), *libraries]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode:
-        raise BuildError(f"{target.name} does not compile:\n{answer.stderr}")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise BuildError(f"{target.name} does not compile:\n{result.stderr}")
     return target

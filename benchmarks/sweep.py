@@ -73,14 +73,14 @@ class Runner:
         try:
             given = {"bootstrap": self.bootstrap, "topic": topic, "payload": self.payload, "value_bytes": VALUE_BYTES}
             arguments = [f"{name}={value}" for name, value in {**given, **options, **configuration}.items()]
-            answer = converse([sys.executable, "-m", f"benchmarks.workers.{worker}", task, *arguments])
+            response = converse([sys.executable, "-m", f"benchmarks.workers.{worker}", task, *arguments])
             stored = self.topics.inspect(topic)
         finally:
             self.topics.delete(topic)
-        claimed = sum(one["records"] for one in answer["passes"])
+        claimed = sum(one["records"] for one in response["passes"])
         if claimed != stored["records"]:
             raise ContenderError(f"claims {claimed} records, the broker has {stored['records']}")
-        return answer, stored
+        return response, stored
 
 
 def measure(run: Run, rounds: int, progress: Callable[[str], None]) -> list[Cell]:

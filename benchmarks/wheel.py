@@ -103,10 +103,10 @@ def worker(side: Path) -> Iterator[Measure]:
         def ask(line: str) -> str:
             if line:
                 print(line, file=pipes[0], flush=True)
-            answer = pipes[1].readline()
-            if not answer:
+            result = pipes[1].readline()
+            if not result:
                 raise BaseTreeError(f"the process in {side} ended at the row {line or 'none'}")
-            return answer
+            return result
 
         try:
             ask("")

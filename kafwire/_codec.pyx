@@ -117,19 +117,19 @@ cdef int stop_with(DecodeStatus *status, int kind, const BatchHeader *header, si
     return kind
 
 
-cdef int codec_failure(DecodeStatus *status, int answer, const BatchHeader *header, size_t at, const char *reason,
+cdef int codec_failure(DecodeStatus *status, int code, const BatchHeader *header, size_t at, const char *reason,
                        size_t limit, const DecodeSpec *spec) noexcept nogil:
-    if answer == CODEC_UNRESOLVED:
+    if code == CODEC_UNRESOLVED:
         status.codec = header.attributes & ATTRIBUTE_CODEC
         return stop_with(status, DECODE_NEED_CODEC, header, at, "the codec's library is not loaded yet")
-    if answer == CODEC_UNKNOWN:
+    if code == CODEC_UNKNOWN:
         stop_with(status, DECODE_UNSUPPORTED, header, at, "")
         snprintf(status.message, sizeof(status.message), "unknown compression codec %d for magic %d",
                  header.attributes & ATTRIBUTE_CODEC, header.magic)
         return DECODE_UNSUPPORTED
-    if answer == CODEC_NO_MEMORY:
+    if code == CODEC_NO_MEMORY:
         return stop_with(status, DECODE_NO_MEMORY, header, at, "no memory to decompress a batch")
-    if answer == CODEC_TOO_LARGE:
+    if code == CODEC_TOO_LARGE:
         stop_with(status, DECODE_TOO_LARGE, header, at, "")
         if limit < spec.max_decompressed:
             snprintf(status.message, sizeof(status.message), "a batch that decompresses to more than the %zu bytes "
@@ -138,7 +138,7 @@ cdef int codec_failure(DecodeStatus *status, int answer, const BatchHeader *head
             snprintf(status.message, sizeof(status.message),
                      "a batch that decompresses to more than max_decompressed = %zu bytes", limit)
         return DECODE_TOO_LARGE
-    if answer == CODEC_OVER_BUDGET:
+    if code == CODEC_OVER_BUDGET:
         stop_with(status, DECODE_TOO_LARGE, header, at, "")
         snprintf(status.message, sizeof(status.message),
                  "a batch that decompresses to more than this process's budget for decompression, %zu bytes",
@@ -212,20 +212,20 @@ cdef void open_scratch(Payload *in_, const Columns *c) noexcept nogil:
 cdef int unpack_messages(const uint8_t *batch, size_t size, BatchHeader *header, const DecodeSpec *spec, size_t limit,
                          Columns *c, Payload *in_, const char **reason) noexcept nogil:
     """Unpack a message of magic 0 or 1, with its compressed messages, as the payload of a batch; return CODEC_*."""
-    cdef int answer = legacy_records(batch, size, header, &c.scratch, limit, spec.verify_crc, &in_.count,
+    cdef int code = legacy_records(batch, size, header, &c.scratch, limit, spec.verify_crc, &in_.count,
                                      &in_.base_offset, &in_.last_offset_delta, &in_.base_timestamp, reason)
-    if answer == CODEC_OK:
+    if code == CODEC_OK:
         header.base_offset = in_.base_offset
         header.last_offset_delta = in_.last_offset_delta
         open_scratch(in_, c)
         in_.is_log_append = False
-    return answer
+    return code
 
 
 cdef int unpack_records(const uint8_t *batch, size_t size, size_t left, const BatchHeader *header, size_t limit,
                         Columns *c, Payload *in_, const char **reason) noexcept nogil:
     """Decompress the payload of a batch; return CODEC_*."""
-    cdef int codec = header.attributes & ATTRIBUTE_CODEC, answer
+    cdef int codec = header.attributes & ATTRIBUTE_CODEC, code
     cdef size_t packed = size - BATCH_HEADER
     if codec > CODEC_ZSTD:  # also for a batch without compressed data: users get the codec by its name
         return CODEC_UNKNOWN
@@ -234,11 +234,11 @@ cdef int unpack_records(const uint8_t *batch, size_t size, size_t left, const Ba
     in_.readable = in_.start + left - BATCH_HEADER
     if codec == CODEC_NONE or packed == 0 and header.count == 0:
         return CODEC_OK
-    answer = decompress(codec, in_.start, packed, &c.scratch, limit, <size_t>(c.ratio * <double>packed), reason)
-    if answer == CODEC_OK:
+    code = decompress(codec, in_.start, packed, &c.scratch, limit, <size_t>(c.ratio * <double>packed), reason)
+    if code == CODEC_OK:
         open_scratch(in_, c)
         c.ratio = <double>(in_.end - in_.start) / <double>packed * 1.02 + 0.01
-    return answer
+    return code
 
 
 cdef int64_t expected_rows(const BatchHeader *header, size_t packed, size_t left, const DecodeSpec *spec,
@@ -289,7 +289,7 @@ cdef int unpack_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
     cdef size_t limit = min(spec.max_decompressed, space)  # what the caller keeps may leave less
     cdef bint control = is_control(header)
     cdef const char *reason = NULL
-    cdef int answer
+    cdef int code
     if has_nothing_for(spec, header):
         return DECODE_OK
     memset(&in_, 0, sizeof(in_))
@@ -300,11 +300,11 @@ cdef int unpack_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
     in_.log_append = header.max_timestamp
     in_.count = header.count
     if header.magic < 2:
-        answer = unpack_messages(batch, size, header, spec, limit, c, &in_, &reason)
+        code = unpack_messages(batch, size, header, spec, limit, c, &in_, &reason)
     else:
-        answer = unpack_records(batch, size, left, header, limit, c, &in_, &reason)
-    if answer != CODEC_OK:
-        return codec_failure(status, answer, header, at, reason, limit, spec)
+        code = unpack_records(batch, size, left, header, limit, c, &in_, &reason)
+    if code != CODEC_OK:
+        return codec_failure(status, code, header, at, reason, limit, spec)
     if in_.count < 0 or in_.count > (in_.end - in_.start) // SMALLEST_RECORD:
         return stop_with(status, DECODE_CORRUPT, header, at, "a record count that the batch cannot hold")
     filter.none = in_.count == 0 or control and spec.skip_control
@@ -314,9 +314,9 @@ cdef int unpack_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
     filter.from_ms = spec.from_ms
     filter.to_ms = spec.to_ms
     if not filter.none:
-        answer = reserve_columns(c, header, at, size - BATCH_HEADER, left, spec, space, &in_, status)
-        if answer != DECODE_OK:
-            return answer
+        code = reserve_columns(c, header, at, size - BATCH_HEADER, left, spec, space, &in_, status)
+        if code != DECODE_OK:
+            return code
     if c.scratch is not NULL and c.scratch.capacity > KW_BUF_LARGE:
         in_.scratch = c.scratch
     memcpy(&before, c, sizeof(Columns))
@@ -336,12 +336,12 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
     """Append the wanted records of one whole batch of any magic, with its CRC already checked.
 
     Return DECODE_*, or STOP_CHUNK_FULL_INSIDE."""
-    cdef int answer = unpack_batch(batch, at, left, header, spec, c, status)
+    cdef int code = unpack_batch(batch, at, left, header, spec, c, status)
     # a large buffer is charged to the process's budget: no thread may hold one while it waits for another
     if c.scratch is not NULL and c.scratch.capacity > KW_BUF_LARGE:
         kw_buf_unref(c.scratch)
         c.scratch = NULL
-    return answer
+    return code
 
 
 # --- many -----------------------------------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, 
     cdef BatchHeader header
     cdef size_t at = 0, whole
     cdef const char *reason = NULL
-    cdef int answer
+    cdef int code
     cdef bint skip
     memset(status, 0, sizeof(DecodeStatus))
     status.next_offset = out.next_offset
@@ -382,11 +382,11 @@ cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, 
         if spec.chunk_bytes != 0 and out.raw_bytes >= spec.chunk_bytes and status.batches != 0:
             status.stop = STOP_CHUNK_FULL
             return DECODE_OK
-        answer = batch_header(data + at, size - at, &header, &reason)
-        if answer == 0:
+        code = batch_header(data + at, size - at, &header, &reason)
+        if code == 0:
             status.partial = size - at
             return DECODE_OK
-        if answer < 0:
+        if code < 0:
             header.base_offset = kw_be64(data + at)
             return stop_with(status, DECODE_UNSUPPORTED if size - at >= CRC_AT and not 0 <= <int8_t>data[at + 16] <= 2
                              else DECODE_CORRUPT, &header, at, reason)
@@ -411,12 +411,12 @@ cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, 
             snprintf(status.message, sizeof(status.message), "base offset %lld after a batch that ended at %lld",
                      <long long>header.base_offset, <long long>(out.next_offset - 1))
             return DECODE_ORDER
-        answer = DECODE_OK if skip else decode_batch(data + at, at, size - at, &header, spec, out, status)
-        if answer == STOP_CHUNK_FULL_INSIDE:
+        code = DECODE_OK if skip else decode_batch(data + at, at, size - at, &header, spec, out, status)
+        if code == STOP_CHUNK_FULL_INSIDE:
             status.stop = STOP_CHUNK_FULL
             return DECODE_OK
-        if answer != DECODE_OK:
-            return answer
+        if code != DECODE_OK:
+            return code
         if out.base_offset < 0:
             out.base_offset = header.base_offset
         out.next_offset = header.base_offset + header.last_offset_delta + 1

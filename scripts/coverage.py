@@ -23,7 +23,7 @@ COPY = ROOT / "build" / "coverage"
 MARK = "decoder: its lines are counted"  # in a comment at the top of a source
 TESTS = [
     "avro",
-    "consumer/fetch/test_fetch_answers.py",
+    "consumer/fetch/test_fetch_responses.py",
     "consumer/fetch/test_fetch_buffer.py",
     "protocol",
     "records",

@@ -74,8 +74,8 @@ static tls_context *context;
 typedef struct {
     int fd, secure;
     tls *tls;
-    uint8_t *request, *answer;
-    size_t request_capacity, answer_size, answer_capacity;
+    uint8_t *request, *response;
+    size_t request_capacity, response_size, response_capacity;
     size_t at, size; /* in the request */
     struct {
         size_t before; /* bytes of the response that go before these */
@@ -172,10 +172,10 @@ static int take_partition(connection *self) {
 /* -- a response's bytes */
 
 static uint8_t *put(connection *self, size_t size) {
-    if (self->answer_size + size > self->answer_capacity)
-        self->answer = grown(self->answer, self->answer_capacity = (self->answer_size + size) * 2);
-    uint8_t *here = self->answer + self->answer_size;
-    self->answer_size += size;
+    if (self->response_size + size > self->response_capacity)
+        self->response = grown(self->response, self->response_capacity = (self->response_size + size) * 2);
+    uint8_t *here = self->response + self->response_size;
+    self->response_size += size;
     return here;
 }
 static void put16(connection *self, int16_t value) { put_i16(put(self, 2), value); }
@@ -186,7 +186,7 @@ static void put_text(connection *self, const char *text, size_t size) {
     memcpy(put(self, size), text, size);
 }
 
-static void answer_versions(connection *self, int16_t version) {
+static void respond_versions(connection *self, int16_t version) {
     put16(self, version > 2 ? UNSUPPORTED_VERSION : 0);
     put32(self, (int32_t)OFFERED);
     for (size_t i = 0; i < OFFERED; i++) {
@@ -203,7 +203,7 @@ static void put_broker(connection *self) {
     put32(self, self->secure ? port_tls : port_plain);
 }
 
-static void answer_metadata(connection *self) {
+static void respond_metadata(connection *self) {
     put32(self, 0);
     put32(self, 1); /* brokers */
     put_broker(self);
@@ -228,7 +228,7 @@ static void answer_metadata(connection *self) {
     }
 }
 
-static void answer_list_offsets(connection *self) {
+static void respond_list_offsets(connection *self) {
     take(self, 5); /* replica, isolation level */
     int32_t count = take_i32(self);
     put32(self, 0);
@@ -251,7 +251,7 @@ static void answer_list_offsets(connection *self) {
     }
 }
 
-static void answer_epochs(connection *self) {
+static void respond_epochs(connection *self) {
     take(self, 4); /* replica */
     int32_t count = take_i32(self);
     put32(self, 0);
@@ -273,14 +273,14 @@ static void answer_epochs(connection *self) {
 }
 
 /* Nothing is asked of it: clients assign partitions. librdkafka stops now and then where there is none. */
-static void answer_coordinator(connection *self) {
+static void respond_coordinator(connection *self) {
     put32(self, 0);
     put16(self, 0);
     put16(self, -1); /* no message */
     put_broker(self);
 }
 
-static void answer_fetch(connection *self) {
+static void respond_fetch(connection *self) {
     take(self, 4); /* replica */
     int32_t wait_ms = take_i32(self);
     take(self, 4); /* least bytes */
@@ -320,7 +320,7 @@ static void answer_fetch(connection *self) {
             if (!size) continue;
             if (self->slice_count == self->slice_room)
                 self->slices = grown(self->slices, (size_t)(self->slice_room = self->slice_room * 2 + 16) * sizeof *self->slices);
-            self->slices[self->slice_count].before = self->answer_size;
+            self->slices[self->slice_count].before = self->response_size;
             self->slices[self->slice_count].data = data;
             self->slices[self->slice_count++].size = size;
         }
@@ -329,7 +329,7 @@ static void answer_fetch(connection *self) {
 }
 
 /* Whether there is a response at all. */
-static int answer_produce(connection *self) {
+static int respond_produce(connection *self) {
     skip_text(self); /* transaction */
     int16_t acks = take_i16(self);
     take(self, 4);
@@ -358,7 +358,7 @@ static int answer_produce(connection *self) {
     return acks != 0;
 }
 
-static void answer_producer_id(connection *self) {
+static void respond_producer_id(connection *self) {
     put32(self, 0);
     put16(self, 0);
     put64(self, 1);
@@ -391,18 +391,18 @@ static int send_all(connection *self, const uint8_t *data, size_t size, int more
 }
 
 /* The length is of the response with its slices. */
-static int send_answer(connection *self) {
-    size_t total = self->answer_size - 4, at = 0;
+static int send_response(connection *self) {
+    size_t total = self->response_size - 4, at = 0;
     for (int i = 0; i < self->slice_count; i++) total += self->slices[i].size;
-    put_i32(self->answer, (int32_t)total);
+    put_i32(self->response, (int32_t)total);
     for (int i = 0; i < self->slice_count; i++) {
         size_t before = self->slices[i].before;
-        if (!send_all(self, self->answer + at, before - at, 1)) return 0;
+        if (!send_all(self, self->response + at, before - at, 1)) return 0;
         at = before;
-        int last = i + 1 == self->slice_count && at == self->answer_size;
+        int last = i + 1 == self->slice_count && at == self->response_size;
         if (!send_all(self, self->slices[i].data, self->slices[i].size, !last)) return 0;
     }
-    return at == self->answer_size || send_all(self, self->answer + at, self->answer_size - at, 0);
+    return at == self->response_size || send_all(self, self->response + at, self->response_size - at, 0);
 }
 
 static int serve_request(connection *self) {
@@ -414,7 +414,7 @@ static int serve_request(connection *self) {
     if (!receive(self, self->request, (size_t)size)) return 0;
     self->at = 0;
     self->size = (size_t)size;
-    self->answer_size = 0;
+    self->response_size = 0;
     self->slice_count = 0;
     int16_t key = take_i16(self), version = take_i16(self), served = -1;
     int32_t correlation = take_i32(self);
@@ -426,17 +426,17 @@ static int serve_request(connection *self) {
     put32(self, correlation);
     switch (key) {
     case PRODUCE:
-        if (!answer_produce(self)) return 1;
+        if (!respond_produce(self)) return 1;
         break;
-    case FETCH: answer_fetch(self); break;
-    case LIST_OFFSETS: answer_list_offsets(self); break;
-    case METADATA: answer_metadata(self); break;
-    case FIND_COORDINATOR: answer_coordinator(self); break;
-    case API_VERSIONS: answer_versions(self, version); break;
-    case INIT_PRODUCER_ID: answer_producer_id(self); break;
-    case OFFSET_FOR_LEADER_EPOCH: answer_epochs(self); break;
+    case FETCH: respond_fetch(self); break;
+    case LIST_OFFSETS: respond_list_offsets(self); break;
+    case METADATA: respond_metadata(self); break;
+    case FIND_COORDINATOR: respond_coordinator(self); break;
+    case API_VERSIONS: respond_versions(self, version); break;
+    case INIT_PRODUCER_ID: respond_producer_id(self); break;
+    case OFFSET_FOR_LEADER_EPOCH: respond_epochs(self); break;
     }
-    return send_answer(self);
+    return send_response(self);
 }
 
 static void *serve(void *given) {
@@ -447,7 +447,7 @@ static void *serve(void *given) {
     if (self->tls) tls_close(self->tls);
     close(self->fd);
     free(self->request);
-    free(self->answer);
+    free(self->response);
     free(self->slices);
     free(self);
     return NULL;

@@ -73,8 +73,8 @@ def task_cost(stage: Stage, source: str) -> Figures:
 
 def avro() -> Figures:
     """M records/s of the Avro decoder on one core, by processor time; no Spark."""
-    answer = converse([sys.executable, "-m", "benchmarks.workers.kafwire_avro", "flights", "seconds=2"])
-    passes = answer["passes"]
+    result = converse([sys.executable, "-m", "benchmarks.workers.kafwire_avro", "flights", "seconds=2"])
+    passes = result["passes"]
     return {"rate": [sum(one["records"] for one in passes) / sum(one["seconds"] for one in passes) / 1e6]}
 
 

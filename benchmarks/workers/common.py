@@ -96,7 +96,7 @@ def work(tasks: Mapping[str, Task], version: str) -> None:
             total += passes[-1].seconds
         cpu = time.process_time() - cpu
         beside = neighbour_speed()
-    answer = {
+    result = {
         "passes": [
             {name: value for name, value in asdict(one).items() if name != "checksum" or value is not None}
             for one in passes
@@ -105,7 +105,7 @@ def work(tasks: Mapping[str, Task], version: str) -> None:
         "cpu_seconds": cpu,
         "memory_kib": {"before": before, "peak": _peak_kib()},
     }
-    print(json.dumps(answer), flush=True)
+    print(json.dumps(result), flush=True)
 
 
 def _status_kib(field: str) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from benchmarks import answers, avro_flights
+from benchmarks import avro_flights, responses
 from benchmarks.payload import make_pool, split_pool
 from kafwire._codec import crc32c_of
 from kafwire.avro import AvroDecoder
@@ -63,8 +63,8 @@ def _message(kind: Any, data: bytes, version: int) -> Once:
 
 
 def _fetched() -> Once:
-    frame = Buffer(b"\0\0\0\1\0" + answers.fetch())
-    return lambda: [parse_response(frame, answers.FETCH_VERSION) for _ in range(TIMES)]
+    frame = Buffer(b"\0\0\0\1\0" + responses.fetch())
+    return lambda: [parse_response(frame, responses.FETCH_VERSION) for _ in range(TIMES)]
 
 
 def _avro() -> Once:
@@ -79,8 +79,8 @@ ROWS: dict[str, Callable[[], Once]] = {
     "encode-table-none": lambda: _encode_table("none"),
     **{f"decode-{codec}": functools.partial(_decode, codec) for codec in CODECS},
     **{f"records-{codec}": functools.partial(_records, codec) for codec in CODECS},
-    "message-metadata": lambda: _message(MetadataResponse, answers.metadata(), answers.METADATA_VERSION),
-    "message-fetch": lambda: _message(FetchResponse, answers.fetch(), answers.FETCH_VERSION),
+    "message-metadata": lambda: _message(MetadataResponse, responses.metadata(), responses.METADATA_VERSION),
+    "message-fetch": lambda: _message(FetchResponse, responses.fetch(), responses.FETCH_VERSION),
     "fetch-answer": _fetched,
     "avro-flights": _avro,
 }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module, metadata
 from typing import Any
 
-from benchmarks import answers
+from benchmarks import responses
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
 
 TIMES = 5
@@ -13,13 +13,13 @@ TIMES = 5
 def decode_metadata(_options: Options) -> Callable[[], Pass]:
     """Decode a Metadata response."""
     cls = import_module("kafka.protocol.metadata").MetadataResponse
-    return _repeat(cls, answers.metadata(), answers.METADATA_VERSION, lambda message: len(message.topics) == 1_000)
+    return _repeat(cls, responses.metadata(), responses.METADATA_VERSION, lambda message: len(message.topics) == 1_000)
 
 
 def decode_fetch(_options: Options) -> Callable[[], Pass]:
     """Decode a Fetch response."""
     cls = import_module("kafka.protocol.consumer.fetch").FetchResponse
-    return _repeat(cls, answers.fetch(), answers.FETCH_VERSION, lambda message: len(message.responses) == 100)
+    return _repeat(cls, responses.fetch(), responses.FETCH_VERSION, lambda message: len(message.responses) == 100)
 
 
 def _repeat(cls: Any, data: bytes, version: int, is_right: Callable[[Any], bool]) -> Callable[[], Pass]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import kafwire
-from benchmarks import answers
+from benchmarks import responses
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
 from kafwire.consumer.fetch._fetch import parse_response
 from kafwire.memory._buffer import Buffer
@@ -15,35 +15,35 @@ TIMES = 200
 
 def metadata(_options: Options) -> Callable[[], Pass]:
     """Decode a Metadata response."""
-    return _repeat(MetadataResponse, answers.metadata(), answers.METADATA_VERSION, _nothing)
+    return _repeat(MetadataResponse, responses.metadata(), responses.METADATA_VERSION, _nothing)
 
 
 def metadata_read(_options: Options) -> Callable[[], Pass]:
     """Decode a Metadata response and look at each partition's arrays."""
-    return _repeat(MetadataResponse, answers.metadata(), answers.METADATA_VERSION, _read_metadata)
+    return _repeat(MetadataResponse, responses.metadata(), responses.METADATA_VERSION, _read_metadata)
 
 
 def fetch(_options: Options) -> Callable[[], Pass]:
     """Decode a Fetch response."""
-    return _repeat(FetchResponse, answers.fetch(), answers.FETCH_VERSION, _nothing)
+    return _repeat(FetchResponse, responses.fetch(), responses.FETCH_VERSION, _nothing)
 
 
 def fetch_read(_options: Options) -> Callable[[], Pass]:
     """Decode a Fetch response and look at each partition."""
-    return _repeat(FetchResponse, answers.fetch(), answers.FETCH_VERSION, _read_fetch)
+    return _repeat(FetchResponse, responses.fetch(), responses.FETCH_VERSION, _read_fetch)
 
 
 def fetch_engine(_options: Options) -> Callable[[], Pass]:
     """Read a Fetch response as the fetcher of a scan does: every partition, its records as slices of the frame."""
-    body = answers.fetch()
+    body = responses.fetch()
     frame = Buffer(b"\0\0\0\1\0" + body)
-    if len(parse_response(frame, answers.FETCH_VERSION).partitions) != 1_000:
+    if len(parse_response(frame, responses.FETCH_VERSION).partitions) != 1_000:
         raise ValueError("the response has 1,000 partitions")
 
     def once() -> Pass:
         clock = Stopwatch()
         for _ in range(TIMES):
-            parse_response(frame, answers.FETCH_VERSION)
+            parse_response(frame, responses.FETCH_VERSION)
         return Pass(clock.seconds(), TIMES, TIMES * len(body))
 
     return once

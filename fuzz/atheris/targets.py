@@ -455,10 +455,10 @@ def seeds(name: str) -> Iterator[bytes]:
     if name == "py-response":
         requests = _requests()
         for i, cls in enumerate(requests):
-            answer: Any = cls.response
+            response: Any = cls.response
             for version in range(cls.min_version, cls.max_version + 1):
-                header = b"\0\0\0\7" + (b"\0" if version >= answer.flexible_from and cls.api_key != 18 else b"")
-                yield bytes([i, version - cls.min_version]) + header + answer().encode(version)
+                header = b"\0\0\0\7" + (b"\0" if version >= response.flexible_from and cls.api_key != 18 else b"")
+                yield bytes([i, version - cls.min_version]) + header + response().encode(version)
         for vector in _bodies("response_body"):
             number = [cls.response.__name__ for cls in requests].index(vector["message"])
             cls = requests[number]

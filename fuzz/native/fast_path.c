@@ -66,7 +66,7 @@ typedef struct finding {
 } finding;
 
 /* Fills `found` by partition, of the topic whose id is zero; 0: no response, or one that needs the engine. */
-static int read_answer(slow *s, int32_t session, finding *found) {
+static int read_response(slow *s, int32_t session, finding *found) {
     integer(s, 4);
     if (varint(s)) return 0;
     integer(s, 4);
@@ -159,7 +159,7 @@ static void check(kw_pool *pool, const uint8_t *data, size_t size, int32_t sessi
     kw_taken *taken = kw_fast_path_taken(fast_path, TOKEN, &count);
     memset(found, 0, sizeof found);
     slow s = {.data = data, .size = size};
-    if (!read_answer(&s, session, found)) memset(found, 0, sizeof found);
+    if (!read_response(&s, session, found)) memset(found, 0, sizeof found);
     int32_t expected = 0;
     for (int i = 0; i < PLACES; i++) {
         int64_t start = (int64_t)(wants * (unsigned)i), next = -1;

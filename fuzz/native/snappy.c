@@ -60,9 +60,9 @@ static void decode(const uint8_t *block, size_t size) {
     uint8_t *exact = allocate(size); /* a read beyond the block shows */
     if (size) memcpy(exact, block, size);
     uint8_t *fast = allocate(length + KW_SNAPPY_SLACK), *slow = allocate(length);
-    int answer = kw_snappy_decode(exact, size, fast, length);
-    if (answer != slowly(block, size, slow, length)) broken("only one of the two decoders takes the block");
-    if (!answer && memcmp(fast, slow, length)) broken("the two decoders differ");
+    int code = kw_snappy_decode(exact, size, fast, length);
+    if (code != slowly(block, size, slow, length)) broken("only one of the two decoders takes the block");
+    if (!code && memcmp(fast, slow, length)) broken("the two decoders differ");
     free(exact);
     free(fast);
     free(slow);

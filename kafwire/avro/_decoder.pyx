@@ -261,16 +261,16 @@ cdef int decode_row(Run *run, const Entry *entries, int32_t count, const BytesVi
     cdef int64_t size, rows = run.columns.columns[0].length
     cdef int32_t number = -1
     cdef kw_avro_failure failure
-    cdef int answer = -1
+    cdef int code = -1
     if not bytes_at(view, row, &data, &size):
         memset(&failure, 0, sizeof(failure))
         failure.code = KW_AVRO_BAD_NULL if run.policy.null_is_bad else 0
     else:
-        answer = decode_value(run, entries, count, data, size, &number, &failure)
-    if answer == ROWS_NEED_SCHEMA:
+        code = decode_value(run, entries, count, data, size, &number, &failure)
+    if code == ROWS_NEED_SCHEMA:
         run.wanted = number
         return ROWS_NEED_SCHEMA
-    if answer == 0:
+    if code == 0:
         return ROWS_DONE
     kw_avro_truncate(&run.columns, 0, rows)
     if failure.code == KW_AVRO_NO_MEMORY:
@@ -286,24 +286,24 @@ cdef int decode_row(Run *run, const Entry *entries, int32_t count, const BytesVi
             return ROWS_STOPPED
         if run.policy.on_bad == ON_BAD_DROP:
             return ROWS_DONE
-    answer = kw_avro_append_null(&run.columns, 0)
-    if answer == KW_AVRO_OK:
+    code = kw_avro_append_null(&run.columns, 0)
+    if code == KW_AVRO_OK:
         return ROWS_DONE
     kw_avro_truncate(&run.columns, 0, rows)
     if failure.code != 0:
         run.bad_count -= 1
-    return ROWS_NO_MEMORY if answer == KW_AVRO_NO_MEMORY or row == run.first else ROWS_FULL
+    return ROWS_NO_MEMORY if code == KW_AVRO_NO_MEMORY or row == run.first else ROWS_FULL
 
 
 cdef int decode_rows(Run *run, const Entry *entries, int32_t count, const BytesView *view, int64_t *row,
                      int64_t stop) noexcept nogil:
     """Decode rows [*row, stop) into the columns; *row moves after the last one accepted. ROWS_*."""
-    cdef int answer
+    cdef int code
     run.last = NULL  # of another table
     while row[0] < stop:
-        answer = decode_row(run, entries, count, view, row[0])
-        if answer != ROWS_DONE:
-            return answer
+        code = decode_row(run, entries, count, view, row[0])
+        if code != ROWS_DONE:
+            return code
         row[0] += 1
     return ROWS_DONE
 
@@ -424,7 +424,7 @@ def decode_part(Layout layout not None, Table table not None, Values values not 
     cdef Part part = Part.__new__(Part)
     cdef Policy policy
     cdef int64_t row = first, stop = values.length
-    cdef int answer
+    cdef int code
     policy.on_bad, policy.null_is_bad, policy.framed = on_bad, null_is_bad, framed
     policy.max_empty_items = max_empty_items
     part.layout = layout
@@ -434,16 +434,16 @@ def decode_part(Layout layout not None, Table table not None, Values values not 
     part.run.first = first
     while True:
         with nogil:
-            answer = decode_rows(&part.run, part.table.entries, part.table.count, &values.view, &row, stop)
-        if answer != ROWS_NEED_SCHEMA:
+            code = decode_rows(&part.run, part.table.entries, part.table.count, &values.view, &row, stop)
+        if code != ROWS_NEED_SCHEMA:
             break
         part.table = schema_of(part.run.wanted)
         if entry_of(part.table.entries, part.table.count, part.run.wanted) is NULL:
             raise AssertionError(f"schema {part.run.wanted} is not in the table that was made for it")
-    if answer == ROWS_NO_MEMORY:
+    if code == ROWS_NO_MEMORY:
         raise MemoryError("no memory for Avro columns")
     part.stop = row
-    part.stopped = answer == ROWS_STOPPED
+    part.stopped = code == ROWS_STOPPED
     return part
 
 

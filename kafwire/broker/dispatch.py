@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafwire import protocol
 from kafwire.broker import api
-from kafwire.broker.request import HANG_UP, LATER, NO_ANSWER, Answer, Request
+from kafwire.broker.request import HANG_UP, LATER, NO_RESPONSE, Request, Response
 from kafwire.broker.security import authorization, authorized_operations, login
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Api(NamedTuple):
     key: int
     request_class: type[Any]
     versions: tuple[int, int]
-    handle: Callable[[ClusterState, Request], Answer]
+    handle: Callable[[ClusterState, Request], Response]
 
 
 @functools.cache
@@ -67,16 +67,16 @@ def receive(state: ClusterState, request: Request, now_ms: float) -> None:
 def handle(state: ClusterState, request: Request) -> None:
     """Handle a received request; a held one is handled again."""
     for interceptor in state.interceptors:
-        answer = interceptor(request)
-        if answer is not None:
+        response = interceptor(request)
+        if response is not None:
             break
     else:
-        answer = _serve(state, request)
-    if answer is not LATER:
-        state.reply(request, answer)
+        response = _serve(state, request)
+    if response is not LATER:
+        state.reply(request, response)
 
 
-def _serve(state: ClusterState, request: Request) -> Answer:
+def _serve(state: ClusterState, request: Request) -> Response:
     """Return the handler's response, or a refusal. The driver has checked the API and version of the request."""
     its = served().get(type(request.message).api_key)
     if its is None:
@@ -91,5 +91,5 @@ def _serve(state: ClusterState, request: Request) -> Answer:
         if refused is not None:
             return refused
     authorized_operations.tell(state, request)
-    answer = its.handle(state, request)
-    return NO_ANSWER if its.name == "Produce" and request.message.acks == 0 else answer
+    response = its.handle(state, request)
+    return NO_RESPONSE if its.name == "Produce" and request.message.acks == 0 else response

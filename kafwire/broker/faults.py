@@ -15,18 +15,18 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from kafwire import protocol
-from kafwire.broker import answer_levels, dispatch
-from kafwire.broker.answer_levels import PARTITION, TOPIC
-from kafwire.broker.error_answers import (
+from kafwire.broker import dispatch, response_levels
+from kafwire.broker.error_responses import (
     ErrorPlace,
-    answers_with,
     fetched_places,
     inject,
     named,
     overwrite,
+    responds_with,
 )
-from kafwire.broker.request import HANG_UP, LATER, Answer, Request
+from kafwire.broker.request import HANG_UP, LATER, Request, Response
 from kafwire.broker.request_places import places_of
+from kafwire.broker.response_levels import PARTITION, TOPIC
 from kafwire.errors import ErrorCode
 from kafwire.similar_names import similar
 
@@ -133,7 +133,7 @@ class Faults:
         for each in fault.apis:
             kind: Any = protocol.MESSAGES[each + "Request"]
             versions = range(kind.min_version, kind.max_version + 1)
-            if all(answer_levels.depth(each, version, code, kind=place.kind) is None for version in versions):
+            if all(response_levels.depth(each, version, code, kind=place.kind) is None for version in versions):
                 of = f" of a {place.kind}" if place.kind else ""
                 raise ValueError(f"the response of {each} has no field for the error{of}")
         fault.error, fault.is_executed = place, executed
@@ -220,7 +220,7 @@ class Faults:
 
     # --- requests
 
-    def _intercept(self, request: Request) -> Answer | None:
+    def _intercept(self, request: Request) -> Response | None:
         """See `Interceptor`."""
         for fault in list(self.script):
             if not self._meets(fault, request):
@@ -239,7 +239,7 @@ class Faults:
             elif fault.action is Action.HANG_UP:
                 return HANG_UP
             elif fault.action is Action.DROP_RESPONSE:
-                request.edits.append(lambda answer: HANG_UP)  # noqa: ARG005 - whatever it is
+                request.edits.append(lambda response: HANG_UP)  # noqa: ARG005 - whatever it is
                 return None
             elif fault.error is not None and fault.is_executed:
                 overwrite(self._state, request, fault.error)
@@ -264,7 +264,7 @@ class Faults:
         ):
             return False
         if fault.error is not None:
-            return answers_with(self._state, request, fault.error)
+            return responds_with(self._state, request, fault.error)
         if fault.topic is None and fault.partition is None:
             return True
         if request.name == "Fetch":
@@ -286,7 +286,7 @@ class Faults:
             self._check_node(whose["node"])
         for name in names:
             for kind in (TOPIC, PARTITION):
-                if whose.get(kind) is not None and not answer_levels.has_kind(name, kind):
+                if whose.get(kind) is not None and not response_levels.has_kind(name, kind):
                     raise ValueError(f"{name} requests name no {kind}: leave {kind}= out")
         return Fault(action, names, times, **whose)
 

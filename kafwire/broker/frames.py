@@ -49,22 +49,22 @@ def read_request(connection: Connection, frame: BytesLike) -> Request:
     return Request(connection, message, version, correlation_id, header.client_id, size=len(view))
 
 
-def write_response(request: Request, answer: Any) -> bytes:
+def write_response(request: Request, response: Any) -> bytes:
     """Return the frame of a response, without its size."""
-    pieces = write_pieces(request, answer)
+    pieces = write_pieces(request, response)
     return b"".join(read_span(each) if isinstance(each, FileSpan) else each for each in pieces)
 
 
-def write_pieces(request: Request, answer: Any) -> list[bytes | FileSpan]:
+def write_pieces(request: Request, response: Any) -> list[bytes | FileSpan]:
     """Return the frame of a response, without its size; records in files stay spans, and are not read."""
-    parts = _parts_with_spans(answer)
+    parts = _parts_with_spans(response)
     if not parts:
-        return [_encode(request, answer)]
+        return [_encode(request, response)]
     spans = [part.records for part in parts]
     for part in parts:
         part.records = _STAND_IN
     try:
-        frame = _encode(request, answer)
+        frame = _encode(request, response)
     finally:
         for part, span in zip(parts, spans, strict=True):
             part.records = span
@@ -94,10 +94,10 @@ def has_long_text(struct: Any) -> bool:
     return False
 
 
-def _parts_with_spans(answer: Any) -> list[Any]:
-    if not isinstance(answer, protocol.FetchResponse | protocol.ShareFetchResponse):
+def _parts_with_spans(response: Any) -> list[Any]:
+    if not isinstance(response, protocol.FetchResponse | protocol.ShareFetchResponse):
         return []
-    return [part for topic in answer.responses for part in topic.partitions if isinstance(part.records, FileSpan)]
+    return [part for topic in response.responses for part in topic.partitions if isinstance(part.records, FileSpan)]
 
 
 def _length(size: int, *, is_flexible: bool) -> bytes:
@@ -113,17 +113,17 @@ def _length(size: int, *, is_flexible: bool) -> bytes:
     return bytes(varint)
 
 
-def _encode(request: Request, answer: Any) -> bytes:
-    if request.version == BARE and isinstance(answer, protocol.SaslAuthenticateResponse):
-        return bytes(answer.auth_bytes)
+def _encode(request: Request, response: Any) -> bytes:
+    if request.version == BARE and isinstance(response, protocol.SaslAuthenticateResponse):
+        return bytes(response.auth_bytes)
     head = struct.pack(">i", request.correlation_id)
-    if isinstance(answer, bytes):
-        return head + answer
+    if isinstance(response, bytes):
+        return head + response
     kind = type(request.message)
     version = request.version
     if kind.api_key == API_VERSIONS_KEY:
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             version = _API_VERSIONS_REFUSED
     elif version >= kind.flexible_from:
         head += b"\0"
-    return head + bytes(answer.encode(version))
+    return head + bytes(response.encode(version))

@@ -89,13 +89,13 @@ def alive_brokers(port: int) -> set[int]:
             connection.sendall(struct.pack(">i", len(request)) + request)
             with connection.makefile("rb") as stream:
                 (size,) = struct.unpack(">i", stream.read(4))
-                answer = stream.read(size)
-        _, _, count = struct.unpack_from(">iii", answer)
+                response = stream.read(size)
+        _, _, count = struct.unpack_from(">iii", response)
         at, brokers = 12, set()
         for _ in range(count):
-            broker, host_size = struct.unpack_from(">ih", answer, at)
+            broker, host_size = struct.unpack_from(">ih", response, at)
             at += 6 + host_size + 4
-            (rack_size,) = struct.unpack_from(">h", answer, at)
+            (rack_size,) = struct.unpack_from(">h", response, at)
             at += 2 + max(rack_size, 0)
             brokers.add(broker)
     except (OSError, struct.error):

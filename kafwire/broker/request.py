@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
-# A response message, LATER, NO_ANSWER, HANG_UP (see below), or the bytes after the correlation id.
-Answer = Any
+# A response message, LATER, NO_RESPONSE, HANG_UP (see below), or the bytes after the correlation id.
+Response = Any
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +90,9 @@ class Request:
     at_ms: float = 0.0
     size: int = 0  # bytes of its frame
     delay_ms: float = 0.0  # the delay of its response, by a fault script
-    edits: list[Callable[[Answer], Answer]] = field(default_factory=list)  # changes of fault scripts to its response
+    edits: list[Callable[[Response], Response]] = field(
+        default_factory=list
+    )  # changes of fault scripts to its response
     seen: SeenRequest | None = None  # its entry in the log of requests
     notes: dict[str, Any] = field(default_factory=dict)  # notes of interceptors
 
@@ -116,5 +118,5 @@ class _Instead:
 # A handler returns this if the response comes later, by `ClusterState.reply`.
 LATER: Final = _Instead("LATER")
 # A driver gets these in place of a response: none follows (acks=0, or a fault); the connection is closed.
-NO_ANSWER: Final = _Instead("NO_ANSWER")
+NO_RESPONSE: Final = _Instead("NO_RESPONSE")
 HANG_UP: Final = _Instead("HANG_UP")

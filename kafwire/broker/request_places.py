@@ -1,4 +1,4 @@
-"""The topics and partitions that a request names, by the levels of `answer_levels.py`."""
+"""The topics and partitions that a request names, by the levels of `response_levels.py`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from kafwire.broker import answer_levels
-from kafwire.broker.answer_levels import PARTITION, TOPIC, TOPIC_RESOURCE, Level
+from kafwire.broker import response_levels
+from kafwire.broker.response_levels import PARTITION, TOPIC, TOPIC_RESOURCE, Level
 
 NameOf = Callable[[uuid.UUID], str | None]
 
@@ -29,7 +29,7 @@ def places_of(api: str, version: int, message: Any, name_of: NameOf) -> list[tup
                 elif its is not None:
                     found.append((its, index))
 
-    levels = answer_levels.path(api, version)
+    levels = response_levels.path(api, version)
     if levels:
         walk(levels, message, None)
     return found
@@ -41,7 +41,7 @@ def topic_of(element: Any, name_of: NameOf) -> str | None:
         return element
     if getattr(element, "resource_type", TOPIC_RESOURCE) != TOPIC_RESOURCE:
         return None
-    for name in answer_levels.names_of(TOPIC):
+    for name in response_levels.names_of(TOPIC):
         found = getattr(element, name, None)
         if found:
             return str(found)
@@ -53,4 +53,4 @@ def index_of(element: Any) -> int | None:
     """Return the partition of an element of a request or response, or None."""
     if isinstance(element, int):
         return element
-    return next((getattr(element, n) for n in answer_levels.names_of(PARTITION) if hasattr(element, n)), None)
+    return next((getattr(element, n) for n in response_levels.names_of(PARTITION) if hasattr(element, n)), None)

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafwire.broker import dispatch
-from kafwire.broker.error_answers import ErrorPlace, error_answer
+from kafwire.broker.error_responses import ErrorPlace, error_response
 from kafwire.broker.frames import has_long_text, read_request, write_pieces
 from kafwire.broker.log.log import FileSpan
-from kafwire.broker.request import HANG_UP, NO_ANSWER, Answer, Connection, Request
+from kafwire.broker.request import HANG_UP, NO_RESPONSE, Connection, Request, Response
 from kafwire.broker.security.principals import DEFAULT_RULES, principal_of
 from kafwire.broker.security.server_tls import (
     HANDSHAKE_MS,
@@ -438,11 +438,11 @@ class SocketServer:
 
     def _send_replies(self) -> None:
         while replies := self.state.take_replies():
-            for request, answer in replies:
+            for request, response in replies:
                 peer = self._peers.get(request.connection)
                 if peer is not None:
                     try:
-                        self._answer(peer, request, answer)
+                        self._response(peer, request, response)
                     except OSError:
                         self._close(peer)
                     except ProtocolError as error:  # the handler's response does not fit the version
@@ -450,15 +450,15 @@ class SocketServer:
                         _log.exception("the response of %s version %d cannot be encoded", request.name, request.version)
                         self._close(peer)
 
-    def _answer(self, peer: _Peer, request: Request, answer: Answer) -> None:
-        if answer is HANG_UP:
+    def _response(self, peer: _Peer, request: Request, response: Response) -> None:
+        if response is HANG_UP:
             self._close(peer)
             return
         peer.is_busy = False
-        if answer is not NO_ANSWER:
-            self._queue(peer, request, answer)
+        if response is not NO_RESPONSE:
+            self._queue(peer, request, response)
             peer.ends = peer.ends or peer.connection.closes
-            throttle_ms = getattr(answer, "throttle_time_ms", 0)
+            throttle_ms = getattr(response, "throttle_time_ms", 0)
             if throttle_ms > 0:
                 peer.muted_until = self.now_ms + throttle_ms
                 self.state.after(throttle_ms + 1, lambda: self._resume(peer))
@@ -468,13 +468,13 @@ class SocketServer:
             if peer.backlog:
                 self.state.after(0, lambda: self._resume(peer))
 
-    def _queue(self, peer: _Peer, request: Request, answer: Any) -> None:
+    def _queue(self, peer: _Peer, request: Request, response: Any) -> None:
         try:
-            written = write_pieces(request, answer)
+            written = write_pieces(request, response)
         except ProtocolError:
-            if not has_long_text(answer):
+            if not has_long_text(response):
                 raise
-            failed: Any = error_answer(self.state, request, ErrorPlace(ErrorCode.UNKNOWN_SERVER_ERROR))
+            failed: Any = error_response(self.state, request, ErrorPlace(ErrorCode.UNKNOWN_SERVER_ERROR))
             if failed is HANG_UP:
                 raise OSError("a text of a response is too long") from None
             written = write_pieces(request, failed)

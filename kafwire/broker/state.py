@@ -19,7 +19,7 @@ from typing import Any
 
 from kafwire.broker.log.partition import Partition, PartitionTopic
 from kafwire.broker.log.replication import Replication
-from kafwire.broker.request import Answer, Connection, Request
+from kafwire.broker.request import Connection, Request, Response
 from kafwire.broker.request_log import RequestLog
 from kafwire.broker.security.acls import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from kafwire.broker.storage.journal import JournalWriter, NoJournal
@@ -32,7 +32,7 @@ WALL_MS = 1_700_000_000_000
 INTERNAL_PARTITIONS = 50  # of __consumer_offsets and __transaction_state
 
 # Called with a request before its handler. Returns a response in place of the handler's, or None.
-Interceptor = Callable[[Request], Answer | None]
+Interceptor = Callable[[Request], Response | None]
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class ClusterState:
         # end.
         self.kept_after_crash = 1
         self.on_reply: Callable[[], object] = lambda: None  # called with each response that is ready
-        self._replies: deque[tuple[Request, Answer]] = deque()
+        self._replies: deque[tuple[Request, Response]] = deque()
         self._connections = 0
         self._parts: dict[type[Any], Any] = {}
         self.authorizer: Authorizer = self.part(Authorizer)
@@ -206,16 +206,16 @@ class ClusterState:
         for watcher in self.disconnect_watchers:
             watcher(connection)
 
-    def reply(self, request: Request, answer: Answer) -> None:
+    def reply(self, request: Request, response: Response) -> None:
         """Queue a response, after the changes of fault scripts."""
         edits, request.edits = request.edits, []
         for edit in edits:
-            answer = edit(answer)
+            response = edit(response)
         if request.delay_ms > 0:
             delay_ms, request.delay_ms = request.delay_ms, 0.0
-            self.after(delay_ms, lambda: self.reply(request, answer))
+            self.after(delay_ms, lambda: self.reply(request, response))
         elif request.connection.is_open:
-            self._replies.append((request, answer))
+            self._replies.append((request, response))
             self.on_reply()
 
     def advance(self, now_ms: float) -> None:
@@ -231,7 +231,7 @@ class ClusterState:
         """The time of the next due timer, or None."""
         return self.timers.next_ms
 
-    def take_replies(self) -> list[tuple[Request, Answer]]:
+    def take_replies(self) -> list[tuple[Request, Response]]:
         """Return the responses since the last call, in order."""
         taken = list(self._replies)
         self._replies.clear()

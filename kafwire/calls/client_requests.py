@@ -144,8 +144,8 @@ class Requests:
         message = request(topics=[state], topic_names=[name], timeout_ms=TOPIC_TIMEOUT_MS)
 
         async def delete() -> None:
-            answers = (await self._cluster.call(message)).responses
-            _raise_first(answers, f"deleting topic {name!r}", "DeleteTopics", name)
+            responses = (await self._cluster.call(message)).responses
+            _raise_first(responses, f"deleting topic {name!r}", "DeleteTopics", name)
             self._cluster.forget([name])  # a new topic of this name is another topic
 
         return delete
@@ -166,12 +166,12 @@ class Requests:
         return describe
 
 
-def cluster_metadata(answer: Any) -> ClusterMetadata:
+def cluster_metadata(response: Any) -> ClusterMetadata:
     """Convert a MetadataResponse to typed values, with partitions in order."""
     return ClusterMetadata(
-        cluster_id=answer.cluster_id,
-        controller_id=answer.controller_id,
-        brokers=tuple(BrokerMetadata(one.node_id, one.host, one.port, one.rack) for one in answer.brokers),
+        cluster_id=response.cluster_id,
+        controller_id=response.controller_id,
+        brokers=tuple(BrokerMetadata(one.node_id, one.host, one.port, one.rack) for one in response.brokers),
         topics=tuple(
             TopicMetadata(
                 name=topic.name,
@@ -191,7 +191,7 @@ def cluster_metadata(answer: Any) -> ClusterMetadata:
                 ),
                 error_code=topic.error_code,
             )
-            for topic in answer.topics
+            for topic in response.topics
         ),
     )
 
@@ -206,9 +206,9 @@ def _wanted_offsets(
     return dict.fromkeys(map(partition_of, partitions), place), ISOLATION_LEVELS.index(isolation_level)
 
 
-def _raise_first(answers: Iterable[Any], what: str, api: str, topic: str) -> None:
-    for answer in answers:
-        if answer.error_code:
-            detail = getattr(answer, "error_message", None)
+def _raise_first(responses: Iterable[Any], what: str, api: str, topic: str) -> None:
+    for response in responses:
+        if response.error_code:
+            detail = getattr(response, "error_message", None)
             context = f"{what}: {detail}" if detail else what
-            raise broker_error(answer.error_code, context, api=api, topic=topic)
+            raise broker_error(response.error_code, context, api=api, topic=topic)

@@ -21,7 +21,7 @@ from kafwire.protocol.dump import (
     RequestFrame,
     ResponseFrame,
     Token,
-    Unanswered,
+    WithoutResponse,
     read_request,
     read_response,
 )
@@ -132,7 +132,7 @@ class Decoder:
                         "data": Text(event.data, "base64") if self._show_secrets else HIDDEN,
                     }
                 )
-            case Unanswered():
+            case WithoutResponse():
                 self._findings.write(
                     {
                         "type": "unanswered",

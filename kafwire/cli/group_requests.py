@@ -91,8 +91,8 @@ class Groups:
         """Return all groups, sorted by id. Raises `BrokerError` for an error of a broker."""
         found = []
         for broker in self._client.metadata([]).brokers:
-            answer = self._client.call(protocol.ListGroupsRequest(), broker=broker.node_id)
-            _raise_for(answer.error_code, f"listing the groups of broker {broker.node_id}", "ListGroups")
+            response = self._client.call(protocol.ListGroupsRequest(), broker=broker.node_id)
+            _raise_for(response.error_code, f"listing the groups of broker {broker.node_id}", "ListGroups")
             found += [
                 Listed(
                     each.group_id,
@@ -101,7 +101,7 @@ class Groups:
                     each.protocol_type,
                     broker.node_id,
                 )
-                for each in answer.groups
+                for each in response.groups
             ]
         return sorted(found, key=lambda each: each.group_id)
 
@@ -246,8 +246,8 @@ class Groups:
             ]
             topics.append(request.OffsetCommitRequestTopic(name=name, partitions=parts))
         asked = request(group_id=group_id, topics=topics)
-        answer = self._client.call(asked, broker=self._coordinator(group_id), version=_OFFSETS_VERSION)
-        for topic in answer.topics:
+        response = self._client.call(asked, broker=self._coordinator(group_id), version=_OFFSETS_VERSION)
+        for topic in response.topics:
             for part in topic.partitions:
                 what = f"committing {topic.name}-{part.partition_index} for group {group_id}"
                 _raise_for(part.error_code, what, "OffsetCommit")

@@ -23,7 +23,7 @@ from kafwire.cluster.address_blame import AddressBlame
 from kafwire.cluster.authentication import Authentication, Prepared
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.metadata import BrokerAddress
-from kafwire.cluster.reachability import NO_ANSWER
+from kafwire.cluster.reachability import NO_RESPONSE
 from kafwire.cluster.reachability_hints import (
     CLOSED_BY_PEER,
     NO_NAME_SERVER,
@@ -72,7 +72,7 @@ SOFTWARE_VERSION = re.sub(r"[^A-Za-z0-9.-]+", "-", __version__).strip("-.")
 # Receives a response's frame, or the error instead of it; neither if no response was expected. A response is handled in
 # the loop iteration in which it arrived. An error is delivered on the next iteration, never within the call that closes
 # or fails the connection: that caller may be in the middle of changing the state that the callback changes.
-Answered = Callable[[Buffer | None, KafkaError | None], object]
+OnResponse = Callable[[Buffer | None, KafkaError | None], object]
 
 # The size field before each frame.
 SIZE_PREFIX = 4
@@ -349,7 +349,7 @@ class BrokerConnection:
                 text = str(error).removeprefix(self._closed_because(""))
                 problems.append(self._problem(text, number, address))
             except TimeoutError:
-                text = f"{NO_ANSWER} within {timeout:g} s{self._stage}"
+                text = f"{NO_RESPONSE} within {timeout:g} s{self._stage}"
                 problems.append(self._problem(text, errnos.ETIMEDOUT, address))
             else:
                 self.failures = 0
@@ -384,7 +384,7 @@ class BrokerConnection:
     def _problem(self, text: str, number: int, address: SocketAddress | None = None) -> Problem:
         """Collect the facts of an attempt that has just failed."""
         step, tls = self._step, self._tls is not None
-        if step is Step.CONNECT and tls and not text.startswith(("connect failed", NO_ANSWER)):
+        if step is Step.CONNECT and tls and not text.startswith(("connect failed", NO_RESPONSE)):
             step = Step.HANDSHAKE
         return Problem(text, step, number, tls, "" if address is None else f"{address[0]}: ")
 
@@ -595,24 +595,24 @@ class BrokerConnection:
         self,
         correlation_id: int,
         segments: Sequence[bytes | Buffer],
-        answered: Answered,
+        on_response: OnResponse,
         *,
         expect_response: bool = True,
         timeout_ms: float | None = None,
     ) -> None:
-        """Queue a request on the ready connection; `answered` is called once, on the engine, never within this call.
+        """Queue a request on the ready connection; `on_response` is called once, on the engine, never within this call.
 
-        If this raises, `answered` is not called at all.
+        If this raises, `on_response` is not called at all.
         """
         if not self._ready:
             raise KafkaConnectionError(f"the connection to {self.where} is closed")
-        self._submit(correlation_id, segments, answered, expect_response=expect_response, timeout_ms=timeout_ms)
+        self._submit(correlation_id, segments, on_response, expect_response=expect_response, timeout_ms=timeout_ms)
 
     def _submit(
         self,
         correlation_id: int,
         segments: Sequence[bytes | Buffer],
-        answered: Answered,
+        on_response: OnResponse,
         *,
         expect_response: bool = True,
         timeout_ms: float | None = None,
@@ -624,7 +624,7 @@ class BrokerConnection:
         timer = None
         if timeout_ms is not None:
             timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.time_out, correlation_id)
-        self._requests.put(correlation_id, PendingRequest(answered, timer, self._engine.now_ms()))
+        self._requests.put(correlation_id, PendingRequest(on_response, timer, self._engine.now_ms()))
         try:
             self._socket.submit(
                 correlation_id, correlation_id, segments, expect_response=expect_response, past_hold=past_hold
@@ -686,11 +686,11 @@ class BrokerConnection:
     ) -> Any:
         future: asyncio.Future[Buffer] = asyncio.get_running_loop().create_future()
 
-        def answered(frame: Buffer | None, error: KafkaError | None) -> None:
+        def on_response(frame: Buffer | None, error: KafkaError | None) -> None:
             if future.done():  # the caller gave up; the response is still read for its throttle time (KIP-219)
                 if frame is not None:
                     with suppress(ProtocolError):
-                        self._read_answer(message, frame, version)
+                        self._read_response(message, frame, version)
                 return
             if frame is None:
                 future.set_exception(error or KafkaConnectionError("the request was lost"))
@@ -700,10 +700,10 @@ class BrokerConnection:
         correlation_id = self.next_correlation_id()
         request = encode_request(message, version, correlation_id, self._config.client_id)
         limit_ms = timeout_ms or self._config.request_timeout_ms
-        self._submit(correlation_id, [request], answered, timeout_ms=limit_ms, past_hold=past_hold)
+        self._submit(correlation_id, [request], on_response, timeout_ms=limit_ms, past_hold=past_hold)
         frame = await future
         try:
-            return self._read_answer(message, frame, version)
+            return self._read_response(message, frame, version)
         except ProtocolError as error:
             self.fail("a response could not be decoded")
             raise ProtocolError(
@@ -713,7 +713,7 @@ class BrokerConnection:
                 offset=error.offset,
             ) from None
 
-    def _read_answer(self, message: Any, frame: Buffer, version: int) -> Any:
+    def _read_response(self, message: Any, frame: Buffer, version: int) -> Any:
         """Decode the response to a request, and note its throttle time."""
         # A larger max_frame_bytes means that the user expects larger responses.
         allowed = max(MAX_MEMORY, 3 * self._config.max_frame_bytes)
@@ -788,7 +788,7 @@ class BrokerConnection:
 
     def _tell(self, request: PendingRequest, error: KafkaError) -> None:
         try:
-            request.answer(None, error)
+            request.complete(None, error)
         except Exception:
             log.exception("kafwire: the failure of a request to %s could not be handled", self.where)
 
@@ -796,7 +796,7 @@ class BrokerConnection:
         if self._connecting is not None and not self._connecting.done():
             self._connecting.set_result(None)
 
-    def _on_answer(self, token: int, frame: Buffer | None) -> None:
+    def _on_response(self, token: int, frame: Buffer | None) -> None:
         request = self._requests.pop(token)
         if request is not None:
             if request.timer is not None:
@@ -808,7 +808,7 @@ class BrokerConnection:
             self.latency_ms_max = max(self.latency_ms_max, latency_ms)
             if frame is not None:
                 self.bytes_in += SIZE_PREFIX + len(frame)
-            request.answer(frame, None)
+            request.complete(frame, None)
 
     def _on_closed(self, errno: int, reason: str) -> None:
         if len(self._requests):
@@ -858,11 +858,11 @@ class _Events:
 
     def on_response(self, token: int, frame: Buffer) -> None:
         if self._connection._events is self:
-            self._connection._on_answer(token, frame)
+            self._connection._on_response(token, frame)
 
     def on_sent(self, token: int) -> None:
         if self._connection._events is self:
-            self._connection._on_answer(token, None)
+            self._connection._on_response(token, None)
 
     def on_closed(self, errno: int, reason: str) -> None:
         if self._connection._events is self:

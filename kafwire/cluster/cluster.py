@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.broker_connection import BrokerConnection, host_and_port
 from kafwire.cluster.controller_requests import is_refused, needs_controller
-from kafwire.cluster.hedging import first_answer
+from kafwire.cluster.hedging import first_response
 from kafwire.cluster.metadata import BrokerAddress, Metadata, TopicInfo, damage_of
 from kafwire.cluster.metadata_refresh import Refresher
 from kafwire.cluster.next_broker import NextBroker
@@ -246,7 +246,7 @@ class Cluster:
             await connection.check()
             return connection, None
 
-        found = await first_answer(known, ask, problems) or await first_answer(
+        found = await first_response(known, ask, problems) or await first_response(
             self._bootstrap_connections(), ask, problems
         )
         if found is None:
@@ -387,12 +387,12 @@ class Cluster:
         try:
             try:
                 async with asyncio.timeout(max(0.0, left_s) if may_leave else None):
-                    response = await first_answer(known, ask_known, problems)
+                    response = await first_response(known, ask_known, problems)
                     if response is None:
-                        response = await first_answer(self._bootstrap_connections(), ask_seed, problems)
+                        response = await first_response(self._bootstrap_connections(), ask_seed, problems)
             except TimeoutError:
                 self._leave_all(f"no known broker has given metadata for {trigger_ms} ms")
-                response = await first_answer(self._bootstrap_connections(), ask_seed, problems)
+                response = await first_response(self._bootstrap_connections(), ask_seed, problems)
         finally:
             self._failed_ms = self.engine.now_ms()
         if response is None:

@@ -8,7 +8,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.hedging import first_answer
+from kafwire.cluster.hedging import first_response
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, ProtocolError, broker_error
 
@@ -64,7 +64,7 @@ class Coordinator:
         if not cluster.metadata.brokers:
             await cluster.refresh()
         problems: list[str] = []
-        found = await first_answer(cluster.known(), self._ask, problems)
+        found = await first_response(cluster.known(), self._ask, problems)
         if found is None:
             await cluster.refresh()  # all brokers may have moved; the next attempt asks the current ones
             reasons = "; ".join(dict.fromkeys(problems))
@@ -87,22 +87,22 @@ class Coordinator:
             message = request(key_type=self._key_type, key=self._key)
         else:
             message = request(key=self._key)  # version 0 supports only groups
-        answer = await connection.call(message, version=version)
+        response = await connection.call(message, version=version)
         if version >= request.KEY_LISTS:
-            found = [entry for entry in answer.coordinators if entry.key == self._key]
+            found = [entry for entry in response.coordinators if entry.key == self._key]
             if not found:
                 raise ProtocolError(
                     f"{connection.where} sent a response without {self._key!r}",
                     api="FindCoordinatorResponse",
                     version=version,
                 )
-            answer = found[0]
-        if answer.error_code:
+            response = found[0]
+        if response.error_code:
             raise broker_error(
-                answer.error_code,
+                response.error_code,
                 f"finding the coordinator of {self._key!r}",
                 api="FindCoordinator",
                 group=self._key,
                 transactional_id=self._key,
             )
-        return answer.node_id, answer.host, answer.port
+        return response.node_id, response.host, response.port

@@ -40,16 +40,16 @@ class DelegationTokens:
             message.owner_principal_type, message.owner_principal_name = _principal("owner", owner)
 
         async def create() -> DelegationToken:
-            answer = await self._cluster.call(message)
+            response = await self._cluster.call(message)
             context = "creating a delegation token"
             if owner is not None:
                 context += f" for {owner!r}"
-            _check(answer, context, "CreateDelegationToken", None if owner is None else _text(*_principal("", owner)))
+            _check(response, context, "CreateDelegationToken", None if owner is None else _text(*_principal("", owner)))
             return _made(
-                answer,
-                issued_at_ms=answer.issue_timestamp_ms,
-                expires_at_ms=answer.expiry_timestamp_ms,
-                max_at_ms=answer.max_timestamp_ms,
+                response,
+                issued_at_ms=response.issue_timestamp_ms,
+                expires_at_ms=response.expiry_timestamp_ms,
+                max_at_ms=response.max_timestamp_ms,
                 renewers=may_renew,
             )
 
@@ -62,9 +62,9 @@ class DelegationTokens:
         )
 
         async def renew() -> int:
-            answer = await self._cluster.call(message)
-            _check(answer, "renewing a delegation token", "RenewDelegationToken")
-            return int(answer.expiry_timestamp_ms)
+            response = await self._cluster.call(message)
+            _check(response, "renewing a delegation token", "RenewDelegationToken")
+            return int(response.expiry_timestamp_ms)
 
         return renew
 
@@ -75,9 +75,9 @@ class DelegationTokens:
         )
 
         async def expire() -> int:
-            answer = await self._cluster.call(message)
-            _check(answer, "expiring a delegation token", "ExpireDelegationToken")
-            return int(answer.expiry_timestamp_ms)
+            response = await self._cluster.call(message)
+            _check(response, "expiring a delegation token", "ExpireDelegationToken")
+            return int(response.expiry_timestamp_ms)
 
         return expire
 
@@ -93,8 +93,8 @@ class DelegationTokens:
         message = request(owners=named)
 
         async def describe() -> list[DelegationToken]:
-            answer = await self._cluster.call(message)
-            _check(answer, "describing delegation tokens", "DescribeDelegationToken")
+            response = await self._cluster.call(message)
+            _check(response, "describing delegation tokens", "DescribeDelegationToken")
             return [
                 _made(
                     token,
@@ -103,23 +103,23 @@ class DelegationTokens:
                     max_at_ms=token.max_timestamp,
                     renewers=[(each.principal_type, each.principal_name) for each in token.renewers],
                 )
-                for token in answer.tokens
+                for token in response.tokens
             ]
 
         return describe
 
 
 def _made(
-    answer: Any, *, issued_at_ms: int, expires_at_ms: int, max_at_ms: int, renewers: Iterable[tuple[str, str]]
+    response: Any, *, issued_at_ms: int, expires_at_ms: int, max_at_ms: int, renewers: Iterable[tuple[str, str]]
 ) -> DelegationToken:
-    owner = _text(answer.principal_type, answer.principal_name)
-    requester = _text(answer.token_requester_principal_type, answer.token_requester_principal_name)
+    owner = _text(response.principal_type, response.principal_name)
+    requester = _text(response.token_requester_principal_type, response.token_requester_principal_name)
     return DelegationToken(
-        token_id=answer.token_id,
-        hmac=Secret(base64.b64encode(answer.hmac).decode()),
+        token_id=response.token_id,
+        hmac=Secret(base64.b64encode(response.hmac).decode()),
         owner=owner,
         # Before version 3 a token's requester was always its owner.
-        requester=requester if answer.token_requester_principal_name else owner,
+        requester=requester if response.token_requester_principal_name else owner,
         issued_at_ms=issued_at_ms,
         expires_at_ms=expires_at_ms,
         max_at_ms=max_at_ms,
@@ -127,9 +127,9 @@ def _made(
     )
 
 
-def _check(answer: Any, context: str, api: str, user: str | None = None) -> None:
-    if answer.error_code:
-        raise broker_error(answer.error_code, context, api=api, user=user)
+def _check(response: Any, context: str, api: str, user: str | None = None) -> None:
+    if response.error_code:
+        raise broker_error(response.error_code, context, api=api, user=user)
 
 
 def _text(kind: str, name: str) -> str:

@@ -18,7 +18,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import COORDINATOR_ERRORS, Coordinator
 from kafwire.cluster.list_offsets import may_pass
 from kafwire.cluster.metadata import NO_TOPIC_ID
-from kafwire.cluster.topic_lookup import UnknownAnswers
+from kafwire.cluster.topic_lookup import UnknownResponses
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     ERROR_CODES,
@@ -111,8 +111,8 @@ class GroupOffsets:
 
         async def attempt(connection: BrokerConnection) -> list[Code]:
             missing = [where for where in wanted if where not in found]
-            answered, codes = await self._fetch(connection, missing, {})
-            found.update(answered)
+            responded, codes = await self._fetch(connection, missing, {})
+            found.update(responded)
             return codes
 
         await self._until_done("OffsetFetch", wanted, found, attempt, timeout_ms)
@@ -133,8 +133,8 @@ class GroupOffsets:
 
         async def once() -> None:
             async def attempt(connection: BrokerConnection) -> list[Code]:
-                answered, codes = await self._fetch(connection, missing, topic_ids)
-                found.update(answered)
+                responded, codes = await self._fetch(connection, missing, topic_ids)
+                found.update(responded)
                 return codes
 
             connection, codes = await self._ask("OffsetFetch", missing, attempt)
@@ -255,7 +255,7 @@ class GroupOffsets:
         wanted = list(wanted)
         if not wanted:
             return
-        unknown = UnknownAnswers()
+        unknown = UnknownResponses()
         doing = DOING[api]
 
         async def once() -> None:
@@ -314,7 +314,7 @@ class GroupOffsets:
             return BrokerError(error.code, error.name, False, text)
         return error
 
-    async def _check_exist(self, partitions: list[Partition], unknown: UnknownAnswers) -> None:
+    async def _check_exist(self, partitions: list[Partition], unknown: UnknownResponses) -> None:
         """Check whether a topic or partition exists that the coordinator does not know: the coordinator may lag."""
         await self._cluster.refresh(_topics(partitions))
         metadata = self._cluster.metadata
@@ -371,22 +371,22 @@ class GroupOffsets:
             ]
             message = request(group_id=self.group_id, topics=named, require_stable=True)
         me = None if self.member is None else self.member.metadata()
-        answer = await connection.call(message, version=version)
+        response = await connection.call(message, version=version)
         if version >= request.GROUPS:
-            groups = [group for group in answer.groups if group.group_id == self.group_id]
+            groups = [group for group in response.groups if group.group_id == self.group_id]
             if not groups:
                 raise ProtocolError(
                     f"{connection.where} sent a response without group {self.group_id!r}",
                     api="OffsetFetchResponse",
                     version=version,
                 )
-            answer = groups[0]
-        if answer.error_code:
-            self._fence([answer.error_code], me)
-            raise broker_error(answer.error_code, api="OffsetFetch", group=self.group_id)
+            response = groups[0]
+        if response.error_code:
+            self._fence([response.error_code], me)
+            raise broker_error(response.error_code, api="OffsetFetch", group=self.group_id)
         found: dict[Partition, Committed | None] = {}
         codes: list[Code] = []
-        for where, part in _requested(answer.topics, partitions, ids, by_topic_id=version >= request.BY_TOPIC_ID):
+        for where, part in _requested(response.topics, partitions, ids, by_topic_id=version >= request.BY_TOPIC_ID):
             if part.error_code:
                 codes.append((where, part.error_code))
             elif part.committed_offset < 0:
@@ -426,11 +426,11 @@ class GroupOffsets:
         if me is not None:
             message.generation_id_or_member_epoch, message.member_id = me.generation_id, me.member_id
             message.group_instance_id = me.group_instance_id
-        answer = await connection.call(message, version=version)
-        self._fence([part.error_code for topic in answer.topics for part in topic.partitions], me)
+        response = await connection.call(message, version=version)
+        self._fence([part.error_code for topic in response.topics for part in topic.partitions], me)
         return [
             (where, part.error_code)
-            for where, part in _requested(answer.topics, offsets, ids, by_topic_id=version >= request.BY_TOPIC_ID)
+            for where, part in _requested(response.topics, offsets, ids, by_topic_id=version >= request.BY_TOPIC_ID)
         ]
 
     def _fence(self, codes: Iterable[int], sent_as: ConsumerGroupMetadata | None) -> None:

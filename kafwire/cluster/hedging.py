@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 PATIENCE_S = 0.3
 
 
-async def first_answer(
+async def first_response(
     connections: Iterable[BrokerConnection],
     ask: Callable[[BrokerConnection], Awaitable[_T]],
     problems: list[str],
@@ -38,17 +38,17 @@ async def first_answer(
             done, asked = await asyncio.wait(
                 asked, timeout=patience_s if waiting else None, return_when=asyncio.FIRST_COMPLETED
             )
-            answer: asyncio.Future[_T] | None = None
+            response: asyncio.Future[_T] | None = None
             for task in done:
                 error = task.exception()
                 if isinstance(error, KafkaConnectionError | KafkaTimeoutError):
                     problems.append(str(error))
                 elif isinstance(error, ProtocolError):
                     malformed = error
-                elif answer is None or answer.exception() is not None:
-                    answer = task
-            if answer is not None:
-                return answer.result()
+                elif response is None or response.exception() is not None:
+                    response = task
+            if response is not None:
+                return response.result()
         if malformed is not None:
             raise malformed
         return None

@@ -323,7 +323,7 @@ async def end_of_epoch(
         )
         request.topics = [request.OffsetForLeaderTopic(topic=topic, partitions=[asked])]
         response = await connection.call(request)
-        for part in (part for answer in response.topics for part in answer.partitions):
+        for part in (part for topic in response.topics for part in topic.partitions):
             if part.error_code:
                 await cluster.refresh([topic])
                 what = f"the end of epoch {epoch} of {topic}-{partition}"

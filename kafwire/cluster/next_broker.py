@@ -1,6 +1,6 @@
 """The order of brokers for requests that any broker serves: metadata, coordinators, lists. Pure.
 
-`hedging.first_answer` asks the brokers of such an order one after another; the bootstrap servers come last.
+`hedging.first_response` asks the brokers of such an order one after another; the bootstrap servers come last.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ PATIENCE_MS = 1_000.0
 # Attempts further apart than this are separate waits.
 PAUSE_MS = 10_000.0
 
-NO_ANSWER = "no response"
+NO_RESPONSE = "no response"
 
 
 class Watch:
@@ -47,14 +47,14 @@ class Watch:
         if not self._attempts:
             return None
         if not self._causes:
-            self._causes, self._text = frozenset([NO_ANSWER]), text
+            self._causes, self._text = frozenset([NO_RESPONSE]), text
         return self._due(now_ms)
 
     def fail(self, now_ms: float, causes: Iterable[str], text: str) -> str | None:
         """End an attempt that failed; `causes` identify the failure, `text` describes it to users."""
         self._attempts -= 1
         self._ended_ms = now_ms
-        self._causes = frozenset(NO_ANSWER if cause.startswith(NO_ANSWER) else cause for cause in causes)
+        self._causes = frozenset(NO_RESPONSE if cause.startswith(NO_RESPONSE) else cause for cause in causes)
         self._text = text
         return self._due(now_ms)
 

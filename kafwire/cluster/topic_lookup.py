@@ -15,13 +15,13 @@ from kafwire.runtime.log import log
 
 # Not every broker knows a new topic yet. A broker that shares its cores has been seen to take more than 0.7 s.
 # (librdkafka waits 30 s, `topic.metadata.propagation.max.ms`; Java's producer all of `max.block.ms`.)
-UNKNOWN_TOPIC_ANSWERS = 4
+UNKNOWN_TOPIC_RESPONSES = 4
 UNKNOWN_TOPIC_MS = 3_000
 BROKER_RESOURCE = 4
 AUTO_CREATE = "auto.create.topics.enable"
 
 
-class UnknownAnswers:
+class UnknownResponses:
     """Responses that a topic or partition is unknown: believed after several, over some time."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class UnknownAnswers:
     @property
     def are_believed(self) -> bool:
         """True if a new topic would be known by now."""
-        return self._number >= UNKNOWN_TOPIC_ANSWERS and self._last_ms - self._first_ms >= UNKNOWN_TOPIC_MS
+        return self._number >= UNKNOWN_TOPIC_RESPONSES and self._last_ms - self._first_ms >= UNKNOWN_TOPIC_MS
 
 
 class SearchedCluster(Protocol):
@@ -79,7 +79,7 @@ class TopicSearch:
         self._create = {name for name in names if not cluster.has_seen(name)} if create else set()
         self._created: set[str] = set()  # topics that the broker was asked to create
         self._absent: set[str] = set()  # and that did not exist then
-        self._unknown = UnknownAnswers()
+        self._unknown = UnknownResponses()
 
     async def attempt(self) -> list[TopicInfo]:
         """Return the topics; raise a retriable `BrokerError` until they are all available."""
@@ -172,10 +172,10 @@ class TopicSearch:
                 resource_type=BROKER_RESOURCE, resource_name=str(connection.node), configuration_keys=[AUTO_CREATE]
             )
             try:
-                answer = await connection.call(request(resources=[resource]))
+                response = await connection.call(request(resources=[resource]))
             except KafkaError:
                 return None
-            found = {entry.name: entry.value for result in answer.results for entry in result.configs}
+            found = {entry.name: entry.value for result in response.results for entry in result.configs}
             return {"true": True, "false": False}.get(found.get(AUTO_CREATE) or "")
         return None
 

@@ -37,7 +37,7 @@ __all__ = [
     "RequestFrame",
     "ResponseFrame",
     "Token",
-    "Unanswered",
+    "WithoutResponse",
     "read_request",
     "read_response",
     "requests_by_key",
@@ -112,7 +112,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unanswered:
+class WithoutResponse:
     """A request whose response is missing in the dump."""
 
     request: RequestFrame
@@ -131,7 +131,7 @@ class Incomplete:
     expected: int | None
 
 
-Event = RequestFrame | ResponseFrame | Token | Unanswered | Incomplete
+Event = RequestFrame | ResponseFrame | Token | WithoutResponse | Incomplete
 
 
 # --- one frame ---
@@ -236,9 +236,9 @@ class Dump:
         """
         while True:
             if self._owed_token:
-                step = self._token_answer()
+                step = self._token_response()
             elif self._owed is not None:
-                step = self._answer(self._owed)
+                step = self._response(self._owed)
             else:
                 step = self._request()
             if step is None:
@@ -265,18 +265,18 @@ class Dump:
             return (Token(side=CLIENT, position=position, data=data),)
         self._tokens = False
         # A frame without even a correlation id gets no response: the broker closes the connection.
-        if frame.correlation_id is not None and not _unanswered_by_design(frame):
+        if frame.correlation_id is not None and not _without_response_by_design(frame):
             self._owed = frame
         return (frame,)
 
-    def _answer(self, request: RequestFrame) -> tuple[Event, ...] | None:
+    def _response(self, request: RequestFrame) -> tuple[Event, ...] | None:
         """Decode the server's next frame, the response to `request` unless the correlation id differs."""
         data = self._server.peek()
         if data is None:
             if not self._server.ended:
                 return self._wait(SERVER)
             self._owed = None
-            return (Unanswered(request=request),)
+            return (WithoutResponse(request=request),)
         correlation_id = int.from_bytes(data[:4], "big", signed=True) if len(data) >= 4 else None
         if correlation_id is not None:
             assert request.correlation_id is not None
@@ -287,7 +287,7 @@ class Dump:
                 return self._stray()
             if ahead:
                 self._owed = None
-                return () if _may_be_unanswered(request) else (Unanswered(request=request),)
+                return () if _may_lack_response(request) else (WithoutResponse(request=request),)
         position = self._server.position
         self._server.skip()
         self._owed = None
@@ -302,7 +302,7 @@ class Dump:
         self._tokens = _begins_tokens(frame)
         return (frame,)
 
-    def _token_answer(self) -> tuple[Event, ...] | None:
+    def _token_response(self) -> tuple[Event, ...] | None:
         """Read the server's token. A GSSAPI client's last token gets no reply: the next frame is a request."""
         data = self._server.peek()
         if data is None and not self._server.ended:
@@ -351,12 +351,12 @@ class Dump:
         )
 
 
-def _unanswered_by_design(frame: RequestFrame) -> bool:
+def _without_response_by_design(frame: RequestFrame) -> bool:
     """True for Produce with acks=0, which gets no response."""
     return frame.api_key == _PRODUCE and frame.message is not None and frame.message.acks == 0  # type: ignore[attr-defined]
 
 
-def _may_be_unanswered(frame: RequestFrame) -> bool:
+def _may_lack_response(frame: RequestFrame) -> bool:
     """True for a Produce request whose acks could not be decoded."""
     return frame.api_key == _PRODUCE and frame.message is None
 

@@ -87,7 +87,7 @@ cdef struct ArrowLayout:
 cdef int layout_schema(const ArrowLayout *layout, ArrowSchema *out) noexcept nogil
 # Columns -> struct array. Takes ownership of the columns' buffers, even on an error: share them first to keep them.
 cdef int columns_export(Columns *columns, ArrowLayout *layout, ArrowArray *out) noexcept nogil
-cdef object export_error(int answer)  # raises the error of an EXPORT_* code
+cdef object export_error(int code)  # raises the error of an EXPORT_* code
 cdef void layout_clear(ArrowLayout *layout) noexcept nogil
 
 

@@ -235,7 +235,7 @@ cdef int text_leaf(ArrowArray *out, const Bytes *column, int64_t length) noexcep
     cdef uint8_t *to
     cdef size_t n
     cdef int64_t i
-    cdef int answer = EXPORT_NO_MEMORY
+    cdef int code = EXPORT_NO_MEMORY
     if offsets is not NULL and data is not NULL:
         old = <const int32_t *>column.offsets.data
         to = data.data
@@ -254,16 +254,16 @@ cdef int text_leaf(ArrowArray *out, const Bytes *column, int64_t length) noexcep
                     to += 3
                     p += kw_utf8_replaced(p, end - p)
             (<int32_t *>offsets.data)[i + 1] = <int32_t>(to - data.data)
-        answer = EXPORT_TOO_LARGE if to - data.data > 0x7FFFFFFF else leaf(out, length, 0, 3, NULL, offsets, data)
+        code = EXPORT_TOO_LARGE if to - data.data > 0x7FFFFFFF else leaf(out, length, 0, 3, NULL, offsets, data)
     kw_buf_unref(offsets)
     kw_buf_unref(data)
-    return answer
+    return code
 
 
 cdef int headers_array(ArrowArray *out, const Columns *c) noexcept nogil:
     cdef ParentOwner *pair
     cdef ParentOwner *owner = parent(out, c.length, 1, c.header_offsets, True)
-    cdef int answer
+    cdef int code
     if owner is NULL:
         return EXPORT_NO_MEMORY
     out.offset = c.first
@@ -271,11 +271,11 @@ cdef int headers_array(ArrowArray *out, const Columns *c) noexcept nogil:
     if pair is NULL:
         return EXPORT_NO_MEMORY
     if c.header_key_not_utf8:
-        answer = text_leaf(&pair.children[0], &c.header_key, c.header_count)
+        code = text_leaf(&pair.children[0], &c.header_key, c.header_count)
     else:
-        answer = bytes_leaf(&pair.children[0], &c.header_key, c.header_count)
-    if answer != EXPORT_OK:
-        return answer
+        code = bytes_leaf(&pair.children[0], &c.header_key, c.header_count)
+    if code != EXPORT_OK:
+        return code
     return bytes_leaf(&pair.children[1], &c.header_value, c.header_count)
 
 
@@ -284,16 +284,16 @@ cdef int microseconds(ArrowArray *out, const Columns *c) noexcept nogil:
     cdef const int64_t *source = <const int64_t *>(c.timestamp.data if c.timestamp is not NULL else NULL)
     cdef int64_t *to
     cdef int64_t i, bad = 0
-    cdef int answer
+    cdef int code
     if data is NULL:
         return EXPORT_NO_MEMORY
     to = <int64_t *>data.data
     for i in range(c.first, c.first + c.length):
         bad |= source[i] > 9223372036854775LL or source[i] < -9223372036854775LL
         to[i] = <int64_t>(<uint64_t>source[i] * 1000u)
-    answer = EXPORT_OVERFLOW if bad else rows_leaf(out, c, c.timestamp_nulls, 2, c.timestamp_validity, data, NULL)
+    code = EXPORT_OVERFLOW if bad else rows_leaf(out, c, c.timestamp_nulls, 2, c.timestamp_validity, data, NULL)
     kw_buf_unref(data)
-    return answer
+    return code
 
 
 # --- the constant columns, cached in the layout ---------------------------------------------------------------------
@@ -356,19 +356,19 @@ cdef int fill_types(Constants *own, int which, int width, int64_t rows) noexcept
 
 cdef int fill_cache(const ArrowLayout *layout, Constants *own, int64_t rows) noexcept nogil:
     """Build topic and partition columns of at least `rows` rows."""
-    cdef int i, answer
+    cdef int i, code
     if rows <= own.rows:
         return EXPORT_OK
     rows += rows // 4  # spare room: otherwise every chunk that is the longest so far would build these again
     for i in range(layout.count):
         if layout.fields[i].kind == FIELD_TOPIC:
-            answer = fill_topic(layout, own, rows)
-            if answer != EXPORT_OK:
-                return answer
+            code = fill_topic(layout, own, rows)
+            if code != EXPORT_OK:
+                return code
         elif layout.fields[i].kind == FIELD_PARTITION:
-            answer = fill_int32(&own.partition_data, rows, layout.partition)
-            if answer != EXPORT_OK:
-                return answer
+            code = fill_int32(&own.partition_data, rows, layout.partition)
+            if code != EXPORT_OK:
+                return code
     own.rows = rows
     return EXPORT_OK
 
@@ -431,12 +431,12 @@ cdef void constants_give(ArrowLayout *layout, Constants *own) noexcept nogil:
 cdef int types_array(ArrowArray *out, const Columns *c, Constants *own, int width) noexcept nogil:
     cdef kw_buf *wide
     cdef int64_t i, rows
-    cdef int answer, which = 1 if c.timestamp_type_all == 1 else 0
+    cdef int code, which = 1 if c.timestamp_type_all == 1 else 0
     if c.timestamp_type is NULL:
         rows = max(c.total, c.length)
-        answer = fill_types(own, which, width, rows + rows // 4)
-        if answer != EXPORT_OK:
-            return answer
+        code = fill_types(own, which, width, rows + rows // 4)
+        if code != EXPORT_OK:
+            return code
         return rows_leaf(out, c, c.timestamp_nulls, 2, c.timestamp_validity, own.type_data[which], NULL)
     if width == 1:
         return rows_leaf(out, c, c.timestamp_nulls, 2, c.timestamp_validity, c.timestamp_type, NULL)
@@ -445,23 +445,23 @@ cdef int types_array(ArrowArray *out, const Columns *c, Constants *own, int widt
         return EXPORT_NO_MEMORY
     for i in range(c.first, c.first + c.length):
         (<int32_t *>wide.data)[i] = (<const int8_t *>c.timestamp_type.data)[i]
-    answer = rows_leaf(out, c, c.timestamp_nulls, 2, c.timestamp_validity, wide, NULL)
+    code = rows_leaf(out, c, c.timestamp_nulls, 2, c.timestamp_validity, wide, NULL)
     kw_buf_unref(wide)
-    return answer
+    return code
 
 
 cdef int topic_array(ArrowArray *out, const Columns *c, const ArrowLayout *layout, const Constants *own) noexcept nogil:
     cdef kw_buf *validity = NULL
-    cdef int answer
+    cdef int code
     if layout.topic is NULL and c.length > 0:
         validity = kw_buf_new(process_pool(), (c.length + 7) // 8)
         if validity is NULL:
             return EXPORT_NO_MEMORY
         memset(validity.data, 0, validity.capacity)
-    answer = leaf(out, c.length, c.length if layout.topic is NULL else 0, 3, validity, own.topic_offsets,
+    code = leaf(out, c.length, c.length if layout.topic is NULL else 0, 3, validity, own.topic_offsets,
                   own.topic_data)
     kw_buf_unref(validity)
-    return answer
+    return code
 
 
 cdef int field_array(ArrowArray *out, const ArrowField *field, const Columns *c, const ArrowLayout *layout,
@@ -488,23 +488,23 @@ cdef int field_array(ArrowArray *out, const ArrowField *field, const Columns *c,
 cdef int columns_export(Columns *columns, ArrowLayout *layout, ArrowArray *out) noexcept nogil:
     cdef Constants own
     cdef ParentOwner *owner
-    cdef int answer, i
+    cdef int code, i
     if columns.length > 0 and layout.columns & ~columns.columns:
         columns_clear(columns)
         return EXPORT_MISSING
     constants_take(layout, &own)
-    answer = fill_cache(layout, &own, columns.length)
+    code = fill_cache(layout, &own, columns.length)
     owner = parent(out, columns.length, layout.count, NULL, False)
     if owner is NULL:
-        answer = EXPORT_NO_MEMORY
+        code = EXPORT_NO_MEMORY
     for i in range(layout.count):
-        if answer == EXPORT_OK:
-            answer = field_array(&owner.children[i], &layout.fields[i], columns, layout, &own)
+        if code == EXPORT_OK:
+            code = field_array(&owner.children[i], &layout.fields[i], columns, layout, &own)
     constants_give(layout, &own)
-    if answer != EXPORT_OK and out.release is not NULL:
+    if code != EXPORT_OK and out.release is not NULL:
         out.release(out)
     columns_clear(columns)
-    return answer
+    return code
 
 
 cdef void layout_clear(ArrowLayout *layout) noexcept nogil:
@@ -612,9 +612,9 @@ cdef class Layout:
         return PyCapsule_New(schema, "arrow_schema", free_schema)
 
     cdef int export(self, Columns *columns, ArrowArray *out) except -1:
-        cdef int answer = columns_export(columns, &self.layout, out)
-        if answer != EXPORT_OK:
-            export_error(answer)
+        cdef int code = columns_export(columns, &self.layout, out)
+        if code != EXPORT_OK:
+            export_error(code)
         return 0
 
     cdef object array_capsule(self, Columns *columns):
@@ -634,12 +634,12 @@ cdef class Layout:
         return self.schema_capsule()
 
 
-cdef object export_error(int answer):
-    if answer == EXPORT_OVERFLOW:
+cdef object export_error(int code):
+    if code == EXPORT_OVERFLOW:
         raise ProtocolError("a record's timestamp does not fit in microseconds: read it with timestamp unit ms")
-    if answer == EXPORT_TOO_LARGE:
+    if code == EXPORT_TOO_LARGE:
         raise ProtocolError("the topic column, or the column of header keys, would exceed 2 GiB: read smaller chunks")
-    if answer == EXPORT_MISSING:
+    if code == EXPORT_MISSING:
         raise ConfigError("a requested column was not decoded")
     raise MemoryError("no memory for Arrow arrays")
 

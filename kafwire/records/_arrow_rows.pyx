@@ -50,10 +50,10 @@ cdef int dictionary_number(const Dictionary *dictionary, int64_t i, int64_t *out
 cdef int64_t wrong_index(const Dictionary *dictionary, int64_t first, int64_t last) noexcept nogil:
     """Return the first of the rows [first, last) whose index has no value; -1: none."""
     cdef int64_t i, index = 0
-    cdef int answer
+    cdef int code
     for i in range(first, last):
-        answer = number_at(&dictionary.index, i, &index)
-        if answer < 0 or (answer == 1 and not 0 <= index < dictionary.length):
+        code = number_at(&dictionary.index, i, &index)
+        if code < 0 or (code == 1 and not 0 <= index < dictionary.length):
             return i
     return -1
 

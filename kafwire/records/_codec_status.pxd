@@ -39,18 +39,18 @@ cdef inline int make_room(kw_buf **out, size_t wanted) noexcept nogil:
 cdef inline int make_scratch(kw_buf **out, size_t wanted) noexcept nogil:
     """Make the same room for decompressed bytes, which are charged to the budget."""
     cdef size_t used = out[0].size if out[0] is not NULL else 0
-    cdef int answer = kw_scratch_reserve(process_pool(), out, used + wanted + SLACK)
-    if answer == 0:
+    cdef int code = kw_scratch_reserve(process_pool(), out, used + wanted + SLACK)
+    if code == 0:
         return CODEC_OK
-    return CODEC_OVER_BUDGET if answer == KW_OVER_BUDGET else CODEC_NO_MEMORY
+    return CODEC_OVER_BUDGET if code == KW_OVER_BUDGET else CODEC_NO_MEMORY
 
 
 cdef inline int begin_scratch(kw_buf **out, size_t guess) noexcept nogil:
     """Make the first room. A guess may exceed the budget, and the need."""
-    cdef int answer = make_scratch(out, guess)
-    if answer == CODEC_OVER_BUDGET and out[0] is not NULL and out[0].capacity >= 131072:
+    cdef int code = make_scratch(out, guess)
+    if code == CODEC_OVER_BUDGET and out[0] is not NULL and out[0].capacity >= 131072:
         return CODEC_OK
-    return answer
+    return code
 
 
 cdef inline size_t room(const kw_buf *out) noexcept nogil:

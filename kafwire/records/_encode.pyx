@@ -189,7 +189,7 @@ cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const
     cdef int64_t header_start = 0, header_stop = 0, headers_size = 1
     cdef bint has_key = rows.key.form != FORM_ABSENT, has_timestamp = rows.timestamp.form != 0
     cdef bint has_headers = rows.headers_form != 0
-    cdef int failure = 0, answer
+    cdef int failure = 0, code
     cdef uint8_t *p
     while i < to:
         row = row_index[i] if row_index is not NULL else i
@@ -198,8 +198,8 @@ cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const
             bytes_at(&rows.key, row, &key, &key_size)
         timestamp = now_ms
         if has_timestamp:
-            answer = number_at(&rows.timestamp, row, &timestamp)
-            if answer < 0 or (timestamp < 0 and now_ms >= 0):  # negative: only where a missing time is kept
+            code = number_at(&rows.timestamp, row, &timestamp)
+            if code < 0 or (timestamp < 0 and now_ms >= 0):  # negative: only where a missing time is kept
                 bad_row[0] = row
                 return WRITER_BAD_ROW
         if has_headers:
@@ -302,19 +302,19 @@ cdef int writer_seal(BatchWriter *writer, int codec, int level, kw_buf **out, bi
     cdef kw_buf *batch = NULL
     cdef kw_buf *smaller
     cdef const char *reason
-    cdef int answer
+    cdef int code
     if codec != CODEC_NONE:
         batch = kw_buf_new(process_pool(), BATCH_HEADER + SLACK)
         if batch is NULL:
             return WRITER_NO_MEMORY
         batch.size = BATCH_HEADER
-        answer = compress(codec, level, writer.buf.data + BATCH_HEADER, writer.buf.size - BATCH_HEADER, &batch, &reason)
-        if answer == CODEC_OK and shrinks and batch.size >= writer.buf.size:
+        code = compress(codec, level, writer.buf.data + BATCH_HEADER, writer.buf.size - BATCH_HEADER, &batch, &reason)
+        if code == CODEC_OK and shrinks and batch.size >= writer.buf.size:
             kw_buf_unref(batch)
             codec = CODEC_NONE
-        elif answer != CODEC_OK or batch.size > LARGEST_BATCH:
+        elif code != CODEC_OK or batch.size > LARGEST_BATCH:
             kw_buf_unref(batch)
-            return answer - 100 if answer != CODEC_OK else WRITER_TOO_LARGE
+            return code - 100 if code != CODEC_OK else WRITER_TOO_LARGE
     if codec == CODEC_NONE:
         batch = writer.buf
         writer.buf = NULL

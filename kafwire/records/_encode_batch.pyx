@@ -18,10 +18,10 @@ from kafwire.errors import ConfigError, RecordTooLargeError
 from kafwire.records._compress import codec_id
 
 
-cdef int writer_error(ssize_t answer, object what) except -1:
-    if answer == WRITER_NO_MEMORY:
+cdef int writer_error(ssize_t code, object what) except -1:
+    if code == WRITER_NO_MEMORY:
         raise MemoryError("no memory for a record batch")
-    if answer == WRITER_TOO_LARGE:
+    if code == WRITER_TOO_LARGE:
         raise RecordTooLargeError(f"{what}: a record batch cannot exceed 2 GiB")
     raise ConfigError(f"{what}: its timestamp does not fit in milliseconds, or a header has no key")
 
@@ -76,7 +76,7 @@ cdef int append_objects(BatchWriter *writer, object records) except -1:
     cdef int32_t key_size, value_size, delta
     cdef int64_t timestamp, own
     cdef bytes headers
-    cdef ssize_t answer
+    cdef ssize_t code
     for number, item in enumerate(records):
         key, value, stamp, pairs, offset = parts_of(item)
         key, value = as_bytes(key), as_bytes(value)
@@ -90,10 +90,10 @@ cdef int append_objects(BatchWriter *writer, object records) except -1:
         own = <int64_t>offset - writer.base_offset if offset >= writer.base_offset else -1
         if delta < own <= 0x7FFFFFFF:
             delta = <int32_t>own
-        answer = writer_append_at(writer, delta, timestamp, key_start, key_size, value_start, value_size, headers_start,
+        code = writer_append_at(writer, delta, timestamp, key_start, key_size, value_start, value_size, headers_start,
                                   len(headers))
-        if answer < 0:
-            writer_error(answer, f"record {number}")
+        if code < 0:
+            writer_error(code, f"record {number}")
     return 0
 
 
@@ -115,17 +115,17 @@ cdef bytes seal(BatchWriter *writer, str compression, object level, int64_t prod
                 int32_t base_sequence):
     cdef kw_buf *out = NULL
     cdef int codec = codec_id(compression)
-    cdef int c_level = CODEC_LEVEL_DEFAULT if level is None else level, answer
+    cdef int c_level = CODEC_LEVEL_DEFAULT if level is None else level, code
     resolve_codec(codec)
     with nogil:
-        answer = writer_seal(writer, codec, c_level, &out, False)
-        if answer == 0:
+        code = writer_seal(writer, codec, c_level, &out, False)
+        if code == 0:
             batch_stamp(out.data, out.size, producer_id, producer_epoch, base_sequence)
-    if answer != 0:
-        if answer == CODEC_NO_MEMORY - 100:
+    if code != 0:
+        if code == CODEC_NO_MEMORY - 100:
             raise MemoryError("no memory to compress a record batch")
-        if answer == WRITER_TOO_LARGE or answer == WRITER_NO_MEMORY:
-            writer_error(answer, "batch")
+        if code == WRITER_TOO_LARGE or code == WRITER_NO_MEMORY:
+            writer_error(code, "batch")
         raise ConfigError(f"compression {compression!r} failed; is level {level!r} valid for it?")
     try:
         return PyBytes_FromStringAndSize(<const char *>out.data, out.size)

@@ -186,7 +186,7 @@ cdef int legacy_records(const uint8_t *message, size_t size, const BatchHeader *
                         bint verify_crc, int32_t *count, int64_t *base_offset, int32_t *last_offset_delta,
                         int64_t *base_timestamp, const char **reason) noexcept nogil:
     cdef Message outer
-    cdef int codec, answer
+    cdef int codec, code
     reason[0] = read_message(message, size, verify_crc, &outer)
     if reason[0] is not NULL:
         return CODEC_CORRUPT
@@ -194,9 +194,9 @@ cdef int legacy_records(const uint8_t *message, size_t size, const BatchHeader *
     if out[0] is not NULL:
         out[0].size = 0
     if codec == CODEC_NONE:
-        answer = make_room(out, size)
-        if answer != CODEC_OK:
-            return answer
+        code = make_room(out, size)
+        if code != CODEC_OK:
+            return code
         out[0].size = put_record(out[0].data, &outer, 0, 0) - out[0].data
         count[0] = 1
         base_offset[0] = outer.offset
@@ -208,9 +208,9 @@ cdef int legacy_records(const uint8_t *message, size_t size, const BatchHeader *
     if outer.value_size < 0:
         reason[0] = "a compressed message without a value"
         return CODEC_CORRUPT
-    answer = unpack(codec, &outer, out, limit, reason)
-    if answer != CODEC_OK:
-        return answer
+    code = unpack(codec, &outer, out, limit, reason)
+    if code != CODEC_OK:
+        return code
     if out[0] is NULL:
         reason[0] = "a compressed message without content"
         return CODEC_CORRUPT

@@ -139,16 +139,16 @@ cdef class RecordBatch(Records):
 cdef int run(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *columns,
              DecodeStatus *status) except -100:
     """Run decode_chunk, and resolve codecs if needed; positions are relative to `data`."""
-    cdef int answer
+    cdef int code
     cdef size_t done = 0
     while True:
         with nogil:
-            answer = decode_chunk(data + done, size - done, spec, columns, status)
+            code = decode_chunk(data + done, size - done, spec, columns, status)
         done += status.consumed
         status.error_offset += done - status.consumed
         status.consumed = done
-        if answer != DECODE_NEED_CODEC:
-            return answer
+        if code != DECODE_NEED_CODEC:
+            return code
         resolve_codec(status.codec)
 
 
@@ -198,19 +198,19 @@ cdef class DecodedBatchCache:
         cdef Columns columns
         cdef DecodeStatus status
         cdef DecodeSpec spec = self.spec
-        cdef int answer
+        cdef int code
         columns_init(&columns)
         try:
             spec.kept = self.kept
-            answer = run(&self.data[batch.at], batch.size, &spec, &columns, &status)
-            if answer == DECODE_TOO_LARGE and spec.kept > self.objects:
+            code = run(&self.data[batch.at], batch.size, &spec, &columns, &status)
+            if code == DECODE_TOO_LARGE and spec.kept > self.objects:
                 self.put_away()
                 # The columns still kept are in use, perhaps by other threads: this decode must not fail for them.
                 spec.kept = self.objects
-                answer = run(&self.data[batch.at], batch.size, &spec, &columns, &status)
-            if answer == DECODE_TOO_LARGE and self.objects > self.spec.max_decompressed // 2:
+                code = run(&self.data[batch.at], batch.size, &spec, &columns, &status)
+            if code == DECODE_TOO_LARGE and self.objects > self.spec.max_decompressed // 2:
                 self.too_many(batch.at)
-            if answer != DECODE_OK:
+            if code != DECODE_OK:
                 decode_error(&status, batch.at)
             columns_finish(&columns)
             if batch.away and columns.length != batch.rows:

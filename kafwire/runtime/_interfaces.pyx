@@ -107,7 +107,7 @@ cdef class PendingRequest:
         self.timer = timer
         self.sent_ms = sent_ms
 
-    def answer(self, frame, error):
+    def complete(self, frame, error):
         """Deliver the response's frame, or the error instead of it; neither if no response was expected."""
         self.callback(frame, error)
 

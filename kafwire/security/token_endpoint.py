@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CLIENT_CREDENTIALS = "client_credentials"
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-MAX_ANSWER_BYTES = 1 << 20
+MAX_RESPONSE_BYTES = 1 << 20
 
 
 class TokenEndpoint:
@@ -62,7 +62,7 @@ class TokenEndpoint:
     ) -> None:
         self._url = url
         self._https = HttpsClient(
-            url, "the OAuth token endpoint", max_bytes=MAX_ANSWER_BYTES, ca_location=ca_location, ca_pem=ca_pem
+            url, "the OAuth token endpoint", max_bytes=MAX_RESPONSE_BYTES, ca_location=ca_location, ca_pem=ca_pem
         )
         self.name = self._https.name
         if grant_type not in (CLIENT_CREDENTIALS, JWT_BEARER):
@@ -137,25 +137,25 @@ class TokenEndpoint:
             response = response._replace(body=b"")
             self._refuse(response, explained)
         try:
-            answer = json.loads(response.body)
+            document = json.loads(response.body)
         except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, dict):
+            document = None
+        if not isinstance(document, dict):
             raise self._failed("its response is not a JSON object")
-        return answer
+        return document
 
-    def _token(self, answer: dict[str, Any], begun: float) -> OAuthToken:
-        value = answer.get("access_token")
+    def _token(self, response: dict[str, Any], begun: float) -> OAuthToken:
+        value = response.get("access_token")
         if not isinstance(value, str) or not value:
             raise self._failed("its response has no access_token")
         ends = OAuthToken(value).expires_at
         try:
-            lasts = float(answer["expires_in"])
+            lasts = float(response["expires_in"])
         except (KeyError, TypeError, ValueError, OverflowError):
             lasts = float("nan")
         if 0 <= lasts < float("inf"):
             ends = min(begun + lasts, ends if ends is not None else float("inf"))
-        scope = answer.get("scope")
+        scope = response.get("scope")
         return OAuthToken(value, ends, scope=tuple(scope.split()) if isinstance(scope, str) else ())
 
     def _refuse(self, response: Response, explained: str) -> NoReturn:
@@ -175,10 +175,10 @@ class TokenEndpoint:
 def _explained(data: bytes, secret: list[Secret]) -> str:
     """Return the error in a response's body, with the secrets in it masked."""
     try:
-        answer = json.loads(data)
+        response = json.loads(data)
     except (ValueError, RecursionError):
         return ""
-    if not isinstance(answer, dict):
+    if not isinstance(response, dict):
         return ""
-    names = [name for name in ("error", "error_description") if isinstance(answer.get(name), str)]
-    return "".join(f", {name} {without(secret, answer[name])!r}" for name in names)
+    names = [name for name in ("error", "error_description") if isinstance(response.get(name), str)]
+    return "".join(f", {name} {without(secret, response[name])!r}" for name in names)

@@ -36,8 +36,8 @@ def authenticate(oracle: Oracle, exchange: Exchange, user: str, secret: str, ite
     message: bytes | None = exchange.first()
     who, complete = b"", b"false"
     while message is not None:
-        answer, complete, who = oracle.one("sasl step", "one", message)
-        message = exchange.respond(answer)
+        response, complete, who = oracle.one("sasl step", "one", message)
+        message = exchange.respond(response)
     assert complete == b"true"
     COMPARED[exchange.mechanism] += 1
     return who.decode()

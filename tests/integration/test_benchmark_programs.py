@@ -254,9 +254,9 @@ def test_the_floor_verifies_the_server(replayed: tuple[Replayed, Certificates, i
     server, _, _ = replayed
     other = Authority.new().write(folder / "other-ca.pem")
     command = [str(build_floor(folder)), "ready", f"bootstrap={server.tls}", f"topic={TOPIC_NAME}", f"ca={other}"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert answer.returncode
-    assert "certificate verify failed" in answer.stderr
+    response = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert response.returncode
+    assert "certificate verify failed" in response.stderr
 
 
 def test_sent_records_are_acknowledged_and_dropped(replayed: tuple[Replayed, Certificates, int], folder: Path) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 import kafwire
 from kafwire.testing.cluster.kafka import DEFAULT_VERSION, OLDEST_VERSION
-from tests.scenarios.answers import judge, recorded
 from tests.scenarios.embedded import EmbeddedState
 from tests.scenarios.random_requests import Step, compare, draw, play_steps
 from tests.scenarios.real import OwnCluster, RealKafka
+from tests.scenarios.responses import judge, recorded
 from tests.scenarios.script import Restart, play, play_together, scenarios
 from tests.support import seeds
 from tests.support.kafka_versions import CLUSTERS

@@ -60,7 +60,7 @@ static uint8_t *put_batch(uint8_t *p, int64_t base, uint32_t records, uint32_t p
 
 /* Version 17. Some partitions have an aborted transaction, and some responses a tagged field: those are the
  * engine's. */
-static size_t make_answer(dice *d, uint8_t *out, uint32_t id, const uint8_t *asked, uint32_t partitions) {
+static size_t make_response(dice *d, uint8_t *out, uint32_t id, const uint8_t *asked, uint32_t partitions) {
     static const uint8_t head[11] = {0};
     uint8_t *records = malloc(1 << 20), *p = out + 4;
     CHECK(records);
@@ -114,15 +114,15 @@ static int move(int fd, uint8_t *data, size_t size, int out) {
 
 static void *run_peer(void *argument) {
     peer *p = argument;
-    uint8_t *answer = malloc(MAX_FRAME), asked[8 + EACH * PARTITION];
-    CHECK(answer);
+    uint8_t *response = malloc(MAX_FRAME), asked[8 + EACH * PARTITION];
+    CHECK(response);
     while (!move(p->fd, asked, 8, 0)) {
         uint32_t size = get_u32(asked);
         CHECK(size >= 4 && size <= 4 + EACH * PARTITION);
         if (move(p->fd, asked + 8, size - 4, 0)) break;
-        if (move(p->fd, answer, make_answer(&p->d, answer, get_u32(asked + 4), asked + 8, (size - 4) / PARTITION), 1)) break;
+        if (move(p->fd, response, make_response(&p->d, response, get_u32(asked + 4), asked + 8, (size - 4) / PARTITION), 1)) break;
     }
-    free(answer);
+    free(response);
     close(p->fd);
     return NULL;
 }
@@ -300,8 +300,8 @@ static void disturb(source *s) {
     }
 }
 
-/* The rest of a response, as make_answer wrote it. */
-static void apply_answer(source *s, kw_buf *frame) {
+/* The rest of a response, as make_response wrote it. */
+static void apply_response(source *s, kw_buf *frame) {
     int32_t n;
     int pushed = 0;
     kw_taken *taken = kw_fast_path_taken(s->fast_path, s->token, &n);
@@ -349,7 +349,7 @@ static void drain(shared *all, source *sources) {
         for (int i = 0; each->kind == KW_RESPONSE && i < SOURCES; i++)
             if (sources[i].connection == each->connection) {
                 CHECK(sources[i].token == each->token && sources[i].in_flight);
-                apply_answer(&sources[i], each->frame);
+                apply_response(&sources[i], each->frame);
             }
         kw_completion_free(each);
     }

@@ -37,7 +37,7 @@ static uint64_t totals[KW_POSTED + 1]; /* completions by kind, for the last line
 
 /* ---- the peers ---- */
 
-enum { PROMPT, PIECES, HEAPS, SLOW, CUT_ANSWER, CUT_REQUEST, RESET, WRONG_ID, TOO_LARGE, NEGATIVE, SILENT, KINDS };
+enum { PROMPT, PIECES, HEAPS, SLOW, CUT_RESPONSE, CUT_REQUEST, RESET, WRONG_ID, TOO_LARGE, NEGATIVE, SILENT, KINDS };
 
 typedef struct peer {
     int fd, kind;
@@ -83,7 +83,7 @@ static void serve(peer *p) {
         if (p->kind == CUT_REQUEST && i == trouble_at && read_all(p, head, below(&p->d, 20))) break;
         if (p->kind == CUT_REQUEST && i == trouble_at) break;
         if (read_all(p, head, sizeof head)) break;
-        uint32_t size = get_u32(head), id = get_u32(head + 4), answer = get_u32(head + 12);
+        uint32_t size = get_u32(head), id = get_u32(head + 4), response = get_u32(head + 12);
         CHECK(size >= REQUEST_HEAD && size <= (1 << 20) && get_u32(head + 16) == size);
         if (read_all(p, body, size - REQUEST_HEAD)) break;
         CHECK(is_pattern(body, id, 0, size - REQUEST_HEAD));
@@ -96,17 +96,17 @@ static void serve(peer *p) {
             break;
         }
         uint8_t *out = heap + heaped;
-        put_u32(out, trouble && p->kind == TOO_LARGE ? MAX_FRAME + 1 : trouble && p->kind == NEGATIVE ? -5u : answer);
+        put_u32(out, trouble && p->kind == TOO_LARGE ? MAX_FRAME + 1 : trouble && p->kind == NEGATIVE ? -5u : response);
         put_u32(out + 4, trouble && p->kind == WRONG_ID ? id + 1 : id);
-        fill_pattern(out + 8, id ^ 0xABCD, 4, answer - 4);
-        size_t whole = 4 + (size_t)answer;
+        fill_pattern(out + 8, id ^ 0xABCD, 4, response - 4);
+        size_t whole = 4 + (size_t)response;
         if (p->kind == HEAPS) {
             heaped += whole;
             continue;
         }
-        if (trouble && p->kind == CUT_ANSWER) whole = below(&p->d, whole);
+        if (trouble && p->kind == CUT_RESPONSE) whole = below(&p->d, whole);
         if (write_all(p, out, whole)) break;
-        if (trouble && p->kind == CUT_ANSWER) break;
+        if (trouble && p->kind == CUT_RESPONSE) break;
     }
     free(heap);
     free(body);
@@ -140,14 +140,14 @@ static void *run_listener(void *argument) {
 /* ---- the client ---- */
 
 typedef struct request {
-    uint32_t answer; /* size; 0: none expected */
+    uint32_t response; /* size; 0: none expected */
 } request;
 
 typedef struct link {
     pthread_mutex_t lock; /* keeps the order of submission and of `requests` the same */
     uint32_t id;
     request requests[MAX_REQUESTS];
-    uint32_t submitted, next_answer, next_sent;
+    uint32_t submitted, next_response, next_sent;
     int connected, closed;
 } link_state;
 
@@ -169,17 +169,17 @@ typedef struct submitter {
 
 static void submit_one(round_state *r, dice *d) {
     link_state *link = &r->links[below(d, CONNECTIONS)];
-    uint32_t size, answer, body, first;
+    uint32_t size, response, body, first;
     kw_buf *segments[3];
     size = REQUEST_HEAD + (uint32_t)(below(d, 10) ? below(d, 500) : below(d, 300000));
-    answer = 4 + (uint32_t)(below(d, 10) ? below(d, 500) : below(d, 600000));
-    if (below(d, 6) == 0) answer = 0;
+    response = 4 + (uint32_t)(below(d, 10) ? below(d, 500) : below(d, 600000));
+    if (below(d, 6) == 0) response = 0;
     pthread_mutex_lock(&link->lock);
     uint32_t id = link->submitted;
     uint8_t head[REQUEST_HEAD];
     put_u32(head, id);
-    put_u32(head + 4, answer != 0);
-    put_u32(head + 8, answer);
+    put_u32(head + 4, response != 0);
+    put_u32(head + 8, response);
     put_u32(head + 12, size);
     segments[0] = kw_buf_new(pool, REQUEST_HEAD);
     CHECK(segments[0]);
@@ -194,10 +194,10 @@ static void submit_one(round_state *r, dice *d) {
     fill_pattern(segments[2]->data, id, first, body - first);
     segments[1]->size = first;
     segments[2]->size = body - first;
-    link->requests[id].answer = answer;
+    link->requests[id].response = response;
     link->submitted++; /* before submitting: the response may be drained before the call returns */
     uint64_t token = ((uint64_t)link->id << 32) | id;
-    int error = kw_loop_submit(r->loop, link->id, token, (int32_t)id, segments, 3, answer != 0);
+    int error = kw_loop_submit(r->loop, link->id, token, (int32_t)id, segments, 3, response != 0);
     CHECK(error == 0 || error == -EPIPE || error == -ESHUTDOWN);
     if (error) link->submitted--;
     pthread_mutex_unlock(&link->lock);
@@ -248,15 +248,15 @@ static void on_completion(round_state *r, kw_completion *completion) {
         CHECK(!link->connected);
         link->connected = 1;
     } else if (completion->kind == KW_RESPONSE) {
-        while (link->next_answer < link->submitted && !link->requests[link->next_answer].answer) link->next_answer++;
-        uint32_t id = link->next_answer++;
+        while (link->next_response < link->submitted && !link->requests[link->next_response].response) link->next_response++;
+        uint32_t id = link->next_response++;
         CHECK(link->connected && id < link->submitted);
         CHECK(completion->token == (((uint64_t)link->id << 32) | id));
         kw_buf *frame = completion->frame;
-        CHECK(frame->size == link->requests[id].answer && get_u32(frame->data) == id);
+        CHECK(frame->size == link->requests[id].response && get_u32(frame->data) == id);
         CHECK(is_pattern(frame->data + 4, id ^ 0xABCD, 4, (uint32_t)frame->size - 4));
     } else if (completion->kind == KW_SENT) {
-        while (link->next_sent < link->submitted && link->requests[link->next_sent].answer) link->next_sent++;
+        while (link->next_sent < link->submitted && link->requests[link->next_sent].response) link->next_sent++;
         uint32_t id = link->next_sent++;
         CHECK(link->connected && id < link->submitted);
         CHECK(completion->token == (((uint64_t)link->id << 32) | id) && !completion->frame);
@@ -412,15 +412,15 @@ static void complete_round(dice *d, int kind) {
     CHECK(p.fd >= 0 && !pthread_create(&p.thread, NULL, run_peer, &p));
     for (int i = 0; i < 800; i++) submit_one(&r, d);
     link_state *link = &r.links[0];
-    uint32_t answers = 0, sent = 0, got = 0, went = 0;
-    for (uint32_t i = 0; i < link->submitted; i++) link->requests[i].answer ? answers++ : sent++;
-    while (got < answers || went < sent) {
+    uint32_t responses = 0, sent = 0, got = 0, went = 0;
+    for (uint32_t i = 0; i < link->submitted; i++) link->requests[i].response ? responses++ : sent++;
+    while (got < responses || went < sent) {
         struct pollfd readable = {.fd = kw_loop_fileno(r.loop), .events = POLLIN};
         CHECK(poll(&readable, 1, 60000) == 1);
         CHECK(drain(&r) > 0 && !link->closed);
         got = went = 0;
-        for (uint32_t i = 0; i < link->next_answer; i++) got += link->requests[i].answer != 0;
-        for (uint32_t i = 0; i < link->next_sent; i++) went += link->requests[i].answer == 0;
+        for (uint32_t i = 0; i < link->next_response; i++) got += link->requests[i].response != 0;
+        for (uint32_t i = 0; i < link->next_sent; i++) went += link->requests[i].response == 0;
     }
 #ifdef KW_TURN
     /* No turn was longer than it may be: one of receiving, two of sending for each time the thread looked round. */

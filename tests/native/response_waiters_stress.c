@@ -19,7 +19,7 @@
 enum { WAITERS = 6, REQUESTS = 500, STEPS = 3000, CORRELATION_ID = 4, NUMBERS = 24, LEAST = 100 };
 
 /* For the last line: a stress that does nothing shows. */
-static uint64_t answered, called_off, left_early, completed, refused;
+static uint64_t responded, called_off, left_early, completed, refused;
 
 static void count(uint64_t *counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
 static uint64_t load(uint64_t *value) { return __atomic_load_n(value, __ATOMIC_ACQUIRE); }
@@ -43,13 +43,13 @@ static kw_buf new_frame(size_t size) {
     return frame;
 }
 
-static kw_buf right_frame(dice *d, const kw_answer *answer, uint64_t token) {
-    kw_buf frame = new_frame(answer->size);
-    memcpy(frame.data, answer->plain, answer->size);
+static kw_buf right_frame(dice *d, const kw_awaited_response *awaited, uint64_t token) {
+    kw_buf frame = new_frame(awaited->size);
+    memcpy(frame.data, awaited->plain, awaited->size);
     put_u32(frame.data, (uint32_t)roll(d));
-    put_i64(frame.data + answer->numbers_at, base_of(token));
-    put_i64(frame.data + answer->numbers_at + 8, time_of(token));
-    put_i64(frame.data + answer->numbers_at + 16, (int64_t)roll(d));
+    put_i64(frame.data + awaited->numbers_at, base_of(token));
+    put_i64(frame.data + awaited->numbers_at + 8, time_of(token));
+    put_i64(frame.data + awaited->numbers_at + 16, (int64_t)roll(d));
     return frame;
 }
 
@@ -62,22 +62,22 @@ static void resize(kw_buf *frame, size_t size) {
 }
 
 /* As many bytes as may not differ. */
-static size_t fixed_bytes(const kw_answer *answer) { return answer->size - CORRELATION_ID - NUMBERS; }
+static size_t fixed_bytes(const kw_awaited_response *awaited) { return awaited->size - CORRELATION_ID - NUMBERS; }
 
-static void flip(dice *d, const kw_answer *answer, kw_buf *frame, size_t index) {
+static void flip(dice *d, const kw_awaited_response *awaited, kw_buf *frame, size_t index) {
     size_t at = CORRELATION_ID + index;
-    if (at >= answer->numbers_at) at += NUMBERS;
+    if (at >= awaited->numbers_at) at += NUMBERS;
     frame->data[at] ^= (uint8_t)(1u << below(d, 8));
 }
 
-/* A frame that is not the plain one of `answer`, though only just. */
-static kw_buf wrong_frame(dice *d, const kw_answer *answer, uint64_t token) {
-    kw_buf frame = right_frame(d, answer, token);
+/* A frame that is not the plain one of `awaited`, though only just. */
+static kw_buf wrong_frame(dice *d, const kw_awaited_response *awaited, uint64_t token) {
+    kw_buf frame = right_frame(d, awaited, token);
     uint64_t kind = below(d, 4);
     if (kind == 0) resize(&frame, below(d, frame.size));
     else if (kind == 1) resize(&frame, frame.size + 1 + below(d, 9));
-    else if (kind == 2 || !fixed_bytes(answer)) frame.data[answer->numbers_at] |= 0x80; /* a negative offset */
-    else flip(d, answer, &frame, below(d, fixed_bytes(answer)));
+    else if (kind == 2 || !fixed_bytes(awaited)) frame.data[awaited->numbers_at] |= 0x80; /* a negative offset */
+    else flip(d, awaited, &frame, below(d, fixed_bytes(awaited)));
     return frame;
 }
 
@@ -91,12 +91,12 @@ typedef struct shared {
 } shared;
 
 typedef struct waiter {
-    kw_answer answer;
+    kw_awaited_response awaited;
     shared *all;
     uint8_t *plain;
     sem_t woken;
     uint64_t wakes;
-    uint64_t answered, called_off; /* waits that ended so */
+    uint64_t responded, called_off; /* waits that ended so */
     uint64_t taken;                /* responses that the I/O thread was rid of */
     pthread_mutex_t gil;           /* what the GIL is in life: a request is concluded once */
     int done;                      /* the request; under `gil` */
@@ -114,19 +114,19 @@ static void wake(void *argument) {
 static void set_up(waiter *w, shared *all, dice *d, size_t before, size_t behind) {
     *w = (waiter){.all = all, .plain = malloc(CORRELATION_ID + before + NUMBERS + behind), .d = roll(d)};
     CHECK(w->plain && !sem_init(&w->woken, 0, 0) && !pthread_mutex_init(&w->gil, NULL));
-    w->answer = (kw_answer){.plain = w->plain,
+    w->awaited = (kw_awaited_response){.plain = w->plain,
                             .size = CORRELATION_ID + before + NUMBERS + behind,
                             .numbers_at = CORRELATION_ID + before,
                             .wake = wake,
                             .waiter = w};
-    for (size_t i = 0; i < w->answer.size; i++) w->plain[i] = (uint8_t)roll(d);
+    for (size_t i = 0; i < w->awaited.size; i++) w->plain[i] = (uint8_t)roll(d);
 }
 
 /* Each wait that is over had its wake, if it was to have one. */
-static int is_even(waiter *w) { return load(&w->wakes) == w->answered + w->called_off; }
+static int is_even(waiter *w) { return load(&w->wakes) == w->responded + w->called_off; }
 
 static void tear_down(waiter *w) {
-    CHECK(is_even(w) && w->taken == w->answered && sem_trywait(&w->woken) && errno == EAGAIN);
+    CHECK(is_even(w) && w->taken == w->responded && sem_trywait(&w->woken) && errno == EAGAIN);
     sem_destroy(&w->woken);
     pthread_mutex_destroy(&w->gil);
     free(w->plain);
@@ -138,18 +138,18 @@ static int show(shared *all, uint64_t token, kw_buf frame) {
     return taken;
 }
 
-static int has_numbers_of(const kw_answer *answer, uint64_t token) {
-    return answer->base_offset == base_of(token) && answer->log_append_ms == time_of(token);
+static int has_numbers_of(const kw_awaited_response *awaited, uint64_t token) {
+    return awaited->base_offset == base_of(token) && awaited->log_append_ms == time_of(token);
 }
 
 /* ---- one thread: every byte, and every order, with the outcome known ---- */
 
 static void refuse(waiter *w, uint64_t token, kw_buf frame) {
-    int64_t base_offset = w->answer.base_offset, log_append_ms = w->answer.log_append_ms;
+    int64_t base_offset = w->awaited.base_offset, log_append_ms = w->awaited.log_append_ms;
     CHECK(!kw_waiters_take(w->all->table, token, &frame));
-    CHECK(token != w->answer.token || !kw_waiters_read(&w->answer, &frame));
-    CHECK(w->answer.state == KW_AWAITED && is_even(w));
-    CHECK(w->answer.base_offset == base_offset && w->answer.log_append_ms == log_append_ms);
+    CHECK(token != w->awaited.token || !kw_waiters_read(&w->awaited, &frame));
+    CHECK(w->awaited.state == KW_AWAITED && is_even(w));
+    CHECK(w->awaited.base_offset == base_offset && w->awaited.log_append_ms == log_append_ms);
     free(frame.data);
     count(&refused);
 }
@@ -159,26 +159,26 @@ static void every_byte(dice *d, size_t before, size_t behind) {
     waiter w;
     CHECK(all.table);
     set_up(&w, &all, d, before, behind);
-    uint64_t token = w.answer.token = roll(d);
-    kw_waiters_await(all.table, &w.answer);
+    uint64_t token = w.awaited.token = roll(d);
+    kw_waiters_await(all.table, &w.awaited);
     for (size_t i = 0; i < before + behind; i++) {
-        kw_buf frame = right_frame(d, &w.answer, token);
-        flip(d, &w.answer, &frame, i);
+        kw_buf frame = right_frame(d, &w.awaited, token);
+        flip(d, &w.awaited, &frame, i);
         refuse(&w, token, frame);
     }
-    for (size_t size = 0; size < w.answer.size + 9; size++) {
-        kw_buf frame = right_frame(d, &w.answer, token);
-        if (size == frame.size) frame.data[w.answer.numbers_at] |= 0x80;
+    for (size_t size = 0; size < w.awaited.size + 9; size++) {
+        kw_buf frame = right_frame(d, &w.awaited, token);
+        if (size == frame.size) frame.data[w.awaited.numbers_at] |= 0x80;
         else resize(&frame, size);
         refuse(&w, token, frame);
     }
-    for (int bit = 0; bit < 64; bit++) refuse(&w, token ^ (uint64_t)1 << bit, right_frame(d, &w.answer, token));
+    for (int bit = 0; bit < 64; bit++) refuse(&w, token ^ (uint64_t)1 << bit, right_frame(d, &w.awaited, token));
     CHECK(!kw_waiters_take(all.table, token, NULL));
-    CHECK(show(&all, token, right_frame(d, &w.answer, token)));
+    CHECK(show(&all, token, right_frame(d, &w.awaited, token)));
     w.taken++;
-    w.answered++;
-    CHECK(w.answer.state == KW_ANSWERED && has_numbers_of(&w.answer, token) && !sem_trywait(&w.woken));
-    CHECK(!show(&all, token, right_frame(d, &w.answer, token)));
+    w.responded++;
+    CHECK(w.awaited.state == KW_RECEIVED && has_numbers_of(&w.awaited, token) && !sem_trywait(&w.woken));
+    CHECK(!show(&all, token, right_frame(d, &w.awaited, token)));
     tear_down(&w);
     kw_waiters_free(all.table);
 }
@@ -191,41 +191,41 @@ static void every_order(dice *d) {
     for (int i = 0; i < WAITERS; i++) set_up(&waiters[i], &all, d, below(d, 60), 1 + below(d, 60));
     for (int n = 0; n < STEPS; n++) {
         waiter *w = &waiters[below(d, WAITERS)];
-        kw_answer *answer = &w->answer;
-        int awaited = answer->state == KW_AWAITED, state = answer->state;
+        kw_awaited_response *awaited = &w->awaited;
+        int is_awaited = awaited->state == KW_AWAITED, state = awaited->state;
         switch (below(d, 6)) {
         case 0:
-            if (!awaited) break;
-            CHECK(!kw_waiters_leave(all.table, answer));
+            if (!is_awaited) break;
+            CHECK(!kw_waiters_leave(all.table, awaited));
             state = KW_IDLE;
             break;
         case 1:
-            kw_waiters_call_off(all.table, answer);
-            if (!awaited) break;
+            kw_waiters_call_off(all.table, awaited);
+            if (!is_awaited) break;
             state = KW_CALLED_OFF;
             w->called_off++;
             break;
         case 2:
-            CHECK(show(&all, answer->token, right_frame(d, answer, answer->token)) == awaited);
-            if (!awaited) break;
-            CHECK(has_numbers_of(answer, answer->token));
-            state = KW_ANSWERED;
+            CHECK(show(&all, awaited->token, right_frame(d, awaited, awaited->token)) == is_awaited);
+            if (!is_awaited) break;
+            CHECK(has_numbers_of(awaited, awaited->token));
+            state = KW_RECEIVED;
             w->taken++;
-            w->answered++;
+            w->responded++;
             break;
-        case 3: CHECK(!show(&all, answer->token, wrong_frame(d, answer, answer->token))); break;
+        case 3: CHECK(!show(&all, awaited->token, wrong_frame(d, awaited, awaited->token))); break;
         default:
-            if (awaited) break;
-            answer->token = ++last;
-            kw_waiters_await(all.table, answer);
+            if (is_awaited) break;
+            awaited->token = ++last;
+            kw_waiters_await(all.table, awaited);
             state = KW_AWAITED;
         }
-        CHECK(answer->state == state && is_even(w));
-        if (awaited && (state == KW_ANSWERED || state == KW_CALLED_OFF))
-            CHECK(!sem_trywait(&w->woken) && kw_waiters_leave(all.table, answer) && answer->state == state);
+        CHECK(awaited->state == state && is_even(w));
+        if (is_awaited && (state == KW_RECEIVED || state == KW_CALLED_OFF))
+            CHECK(!sem_trywait(&w->woken) && kw_waiters_leave(all.table, awaited) && awaited->state == state);
     }
     for (int i = 0; i < WAITERS; i++) {
-        if (waiters[i].answer.state == KW_AWAITED) CHECK(!kw_waiters_leave(all.table, &waiters[i].answer));
+        if (waiters[i].awaited.state == KW_AWAITED) CHECK(!kw_waiters_leave(all.table, &waiters[i].awaited));
         tear_down(&waiters[i]);
     }
     kw_waiters_free(all.table);
@@ -249,22 +249,22 @@ static int doze(waiter *w) {
 
 static void one_wait(waiter *w, uint64_t token) {
     CHECK(is_even(w));
-    kw_waiters_await(w->all->table, &w->answer);
+    kw_waiters_await(w->all->table, &w->awaited);
     pthread_mutex_unlock(&w->gil);
     int woken = doze(w);
-    if (!woken && (woken = kw_waiters_leave(w->all->table, &w->answer))) CHECK(!sem_trywait(&w->woken));
-    int state = w->answer.state;
-    if (state == KW_ANSWERED) w->answered++;
+    if (!woken && (woken = kw_waiters_leave(w->all->table, &w->awaited))) CHECK(!sem_trywait(&w->woken));
+    int state = w->awaited.state;
+    if (state == KW_RECEIVED) w->responded++;
     if (state == KW_CALLED_OFF) w->called_off++;
-    w->answer.next = &w->answer; /* no other thread looks at it any more */
-    CHECK(woken ? state == KW_ANSWERED || state == KW_CALLED_OFF : state == KW_IDLE);
+    w->awaited.next = &w->awaited; /* no other thread looks at it any more */
+    CHECK(woken ? state == KW_RECEIVED || state == KW_CALLED_OFF : state == KW_IDLE);
     CHECK(is_even(w));
     pthread_mutex_lock(&w->gil);
     if (!woken) count(&left_early);
     if (state == KW_CALLED_OFF) count(&called_off);
-    if (state != KW_ANSWERED) return;
-    CHECK(has_numbers_of(&w->answer, token));
-    count(&answered);
+    if (state != KW_RECEIVED) return;
+    CHECK(has_numbers_of(&w->awaited, token));
+    count(&responded);
     w->done = 1; /* unless the engine was faster */
 }
 
@@ -278,7 +278,7 @@ static void *run_waiter(void *argument) {
     waiter *w = argument;
     pthread_mutex_lock(&w->gil);
     for (uint64_t request = 1; request <= REQUESTS; request++) {
-        uint64_t token = w->answer.token = request << 8 | (uint64_t)(w - w->all->waiters);
+        uint64_t token = w->awaited.token = request << 8 | (uint64_t)(w - w->all->waiters);
         w->done = 0;
         store(&w->asked, token);
         int waits = below(&w->d, 16) > 0;
@@ -305,14 +305,14 @@ static void *run_io(void *argument) {
         if (token == *last) continue;
         for (uint64_t n = below(d, 8); n; n--, count(&refused)) {
             switch (below(d, 4)) {
-            case 0: CHECK(!show(all, *last, right_frame(d, &w->answer, *last))); break;
-            case 1: CHECK(!show(all, token | 1 << 7, right_frame(d, &w->answer, token))); break;
-            case 2: CHECK(other == w || !show(all, token, right_frame(d, &other->answer, token))); break;
-            default: CHECK(!show(all, token, wrong_frame(d, &w->answer, token)));
+            case 0: CHECK(!show(all, *last, right_frame(d, &w->awaited, *last))); break;
+            case 1: CHECK(!show(all, token | 1 << 7, right_frame(d, &w->awaited, token))); break;
+            case 2: CHECK(other == w || !show(all, token, right_frame(d, &other->awaited, token))); break;
+            default: CHECK(!show(all, token, wrong_frame(d, &w->awaited, token)));
             }
         }
         *last = token;
-        w->taken += (uint64_t)show(all, token, right_frame(d, &w->answer, token));
+        w->taken += (uint64_t)show(all, token, right_frame(d, &w->awaited, token));
         store(&w->published, token);
     }
     return NULL;
@@ -324,15 +324,15 @@ static void run_engine(shared *all, dice *d) {
         sched_yield();
         waiter *w = &all->waiters[below(d, WAITERS)];
         uint64_t token = load(&w->published), *last = &seen[w - all->waiters];
-        if (below(d, 8) == 0) kw_waiters_call_off(all->table, &w->answer); /* as for another waiting thread */
+        if (below(d, 8) == 0) kw_waiters_call_off(all->table, &w->awaited); /* as for another waiting thread */
         if (token == *last) continue;
         *last = token;
         pthread_mutex_lock(&w->gil);
-        if (w->answer.token == token && !w->done) {
-            kw_buf frame = right_frame(d, &w->answer, token);
-            CHECK(kw_waiters_read(&w->answer, &frame) && has_numbers_of(&w->answer, token));
+        if (w->awaited.token == token && !w->done) {
+            kw_buf frame = right_frame(d, &w->awaited, token);
+            CHECK(kw_waiters_read(&w->awaited, &frame) && has_numbers_of(&w->awaited, token));
             free(frame.data);
-            kw_waiters_call_off(all->table, &w->answer);
+            kw_waiters_call_off(all->table, &w->awaited);
             count(&completed);
             w->done = 1;
         }
@@ -351,7 +351,7 @@ static void one_round(dice *d) {
         set_up(&waiters[i], &all, &(dice){twins}, before, behind);
         set_up(&waiters[i + 1], &all, &(dice){twins}, before, behind);
         waiters[i + 1].d = roll(d);
-        flip(d, &waiters[i].answer, &(kw_buf){.data = waiters[i].plain}, below(d, before + behind));
+        flip(d, &waiters[i].awaited, &(kw_buf){.data = waiters[i].plain}, below(d, before + behind));
     }
     for (int i = 0; i < WAITERS; i++) CHECK(!pthread_create(&waiters[i].thread, NULL, run_waiter, &waiters[i]));
     CHECK(!pthread_create(&io, NULL, run_io, &all));
@@ -370,7 +370,7 @@ int main(int argc, char **argv) {
     alarm(300); /* a hang is a failure with a core, not a wait */
     long rounds = strtol(argv[2], NULL, 10);
     for (long i = 0;; i++) {
-        uint64_t counts[] = {answered, called_off, left_early, completed, refused};
+        uint64_t counts[] = {responded, called_off, left_early, completed, refused};
         if (!goes_on(i, rounds, counts, 5, LEAST)) break;
         every_byte(&d, 0, 0);
         every_byte(&d, below(&d, 60), 0);
@@ -380,7 +380,7 @@ int main(int argc, char **argv) {
         one_round(&d);
     }
     printf("ok: %llu responses, %llu called off, %llu left, %llu completed, %llu refused\n",
-           (unsigned long long)answered, (unsigned long long)called_off, (unsigned long long)left_early,
+           (unsigned long long)responded, (unsigned long long)called_off, (unsigned long long)left_early,
            (unsigned long long)completed, (unsigned long long)refused);
     return 0;
 }

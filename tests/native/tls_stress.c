@@ -100,7 +100,7 @@ static kw_pem read_file(const char *name) {
 
 typedef struct link {
     uint32_t id;
-    int connected, closed, sent, answered, may_close;
+    int connected, closed, sent, responded, may_close;
 } link_;
 
 static void submit(kw_loop *loop, kw_pool *pool, dice *d, link_ *link) {
@@ -127,7 +127,7 @@ static void take(kw_loop *loop, link_ *links) {
         while (link->id != each->connection) link++;
         if (each->kind == KW_CONNECTED) link->connected = 1;
         if (each->kind == KW_RESPONSE) {
-            CHECK(each->token == (uint64_t)link->answered++);
+            CHECK(each->token == (uint64_t)link->responded++);
             for (size_t i = 4; i < each->frame->size; i++)
                 CHECK(each->frame->data[i] == (uint8_t)((uint32_t)each->token * 31 + i));
         }
@@ -171,11 +171,11 @@ static void one_round(dice *d, kw_pool *pool, kw_tls_context *context, int port)
         default:
             submit(loop, pool, d, link);
         }
-        if (!below(d, 20) && link->sent > link->answered && !link->may_close) take(loop, links);
+        if (!below(d, 20) && link->sent > link->responded && !link->may_close) take(loop, links);
     }
     int stop_early = !below(d, 3);
     for (int i = 0; i < LINKS && !stop_early; i++)
-        while (!links[i].closed && links[i].answered < links[i].sent && !links[i].may_close) take(loop, links);
+        while (!links[i].closed && links[i].responded < links[i].sent && !links[i].may_close) take(loop, links);
     for (int i = 0; i < LINKS; i++) links[i].may_close = 1;
     kw_loop_free(loop);
 }

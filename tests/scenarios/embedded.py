@@ -10,7 +10,7 @@ from typing import Any
 
 from kafwire.broker.state import ClusterState
 from kafwire.broker.transactions.transactions import Transactions
-from tests.scenarios.answers import Difference
+from tests.scenarios.responses import Difference
 from tests.scenarios.script import Restart
 from tests.support.broker.driver import BrokerDriver
 
@@ -42,8 +42,8 @@ class EmbeddedState:
             if sent in self.driver.late:
                 break
             self.driver.pass_ms(PAUSE_MS)
-        answer = self.driver.late.pop(sent)
-        return type(answer).decode(bytes(answer.encode(version)), version)
+        response = self.driver.late.pop(sent)
+        return type(response).decode(bytes(response.encode(version)), version)
 
     def create_topic(self, partitions: int) -> tuple[str, uuid.UUID]:
         made = self.state.topics.create(f"topic-{len(self.state.topics)}", partitions)

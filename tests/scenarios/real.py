@@ -113,8 +113,8 @@ class RealKafka:
         request = protocol.ListOffsetsRequest(replica_id=replica)
         asked = [request.ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
         request.topics = [request.ListOffsetsTopic(name=name, partitions=asked) for name in names]
-        answer = self.client.call(request, broker=self.leader, version=7)
-        return [None if part.error_code else part.offset for topic in answer.topics for part in topic.partitions]
+        response = self.client.call(request, broker=self.leader, version=7)
+        return [None if part.error_code else part.offset for topic in response.topics for part in topic.partitions]
 
     def wait_ready(self) -> None:
         """Wait until the coordinators respond, and there are producer ids."""
@@ -127,7 +127,7 @@ class RealKafka:
         def found(request: Any) -> bool:
             return not self.client.call(request, broker=self.coordinator, version=4).coordinators[0].error_code
 
-        def answer() -> bool:
+        def respond() -> bool:
             found = self.client.call(states, broker=self.coordinator).transaction_states[0]
             return (
                 found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
@@ -136,7 +136,7 @@ class RealKafka:
             )
 
         waiting.until(lambda: all(map(found, finds)), "there are coordinators")
-        waiting.until(answer, "the coordinators respond")
+        waiting.until(respond, "the coordinators respond")
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         waiting.until(condition)

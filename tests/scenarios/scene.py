@@ -64,9 +64,9 @@ class Scene:
         self._producer_ids: dict[int, str] = {}
         self._members: dict[str, str] = {}
 
-    def say(self, asked: str, answered: object) -> None:
+    def say(self, asked: str, responded: object) -> None:
         """Write a line."""
-        self.lines.append(f"{asked} -> {answered}")
+        self.lines.append(f"{asked} -> {responded}")
 
     def full(self, name: str) -> str:
         """A name that no other play uses."""
@@ -157,15 +157,15 @@ class Scene:
             producer_id=known.producer_id,
             producer_epoch=known.epoch + (current[1] if current else 0),
         )
-        answer = self.kafka.call(request, version)
+        response = self.kafka.call(request, version)
         asked = f"init {producer}{f' {transactional_id}' if transactional_id else ''}"
         as_current = f" as {current[0]}{shift(current[1])}" if current else ""
         self.say(
             f"{asked}{as_current}",
-            f"{error(answer.error_code)} {self.name(answer.producer_id)}/{answer.producer_epoch}",
+            f"{error(response.error_code)} {self.name(response.producer_id)}/{response.producer_epoch}",
         )
-        if not answer.error_code:
-            self.identities[producer] = Producer(transactional_id, answer.producer_id, answer.producer_epoch)
+        if not response.error_code:
+            self.identities[producer] = Producer(transactional_id, response.producer_id, response.producer_epoch)
 
     def produce(
         self,
@@ -195,10 +195,10 @@ class Scene:
         part = request.PartitionProduceData(index=to[1], records=data)
         request.topic_data = [request.TopicProduceData(name=self.full(to[0]), partition_data=[part])]
         version = version or (12 if self.transaction_version == 2 else 11)
-        answer = self.kafka.call(request, version).responses[0].partition_responses[0]
+        response = self.kafka.call(request, version).responses[0].partition_responses[0]
         asked = f"{producer}{shift(epoch)} produces {count} from {sequence} to {to[0]}-{to[1]}"
-        place = f" at {answer.base_offset}" if not answer.error_code else ""
-        self.say(asked, f"{error(answer.error_code)}{place}")
+        place = f" at {response.base_offset}" if not response.error_code else ""
+        self.say(asked, f"{error(response.error_code)}{place}")
 
     # --- transactions
 
@@ -215,10 +215,10 @@ class Scene:
             request.v3_and_below_topics.append(
                 request.AddPartitionsToTxnTopic(name=self.full(topic), partitions=indexes)
             )
-        answer = self.kafka.call(request, 3)
+        response = self.kafka.call(request, 3)
         codes = {
             (self.short(topic.name), part.partition_index): part.partition_error_code
-            for topic in answer.results_by_topic_v3_and_below
+            for topic in response.results_by_topic_v3_and_below
             for part in topic.results_by_partition
         }
         names = " ".join(f"{topic}-{index}" for topic, index in places)
@@ -269,10 +269,10 @@ class Scene:
             ]
             named = self._named(topic, by_id=version >= 6)
             request.topics.append(request.TxnOffsetCommitRequestTopic(**named, partitions=parts))
-        answer = self.kafka.call(request, version)
+        response = self.kafka.call(request, version)
         told = sorted(
             f"{self._name_of(topic)}-{part.partition_index} {error(part.error_code)}"
-            for topic in answer.topics
+            for topic in response.topics
             for part in topic.partitions
         )
         asked = " ".join(f"{topic}-{index}={offset}" for (topic, index), offset in offsets.items())
@@ -290,14 +290,14 @@ class Scene:
             producer_epoch=known.epoch + epoch,
             committed=commit,
         )
-        answer = self.kafka.call(request, version or (5 if self.transaction_version == 2 else 4))
+        response = self.kafka.call(request, version or (5 if self.transaction_version == 2 else 4))
         identity = ""
         if self.transaction_version == 2:
-            identity = f" {self.name(answer.producer_id)}/{answer.producer_epoch}"
+            identity = f" {self.name(response.producer_id)}/{response.producer_epoch}"
         does = "ends" if commit else "aborts"
-        self.say(f"{producer}{shift(epoch)} {does}", f"{error(answer.error_code)}{identity}")
-        if not answer.error_code and self.transaction_version == 2:
-            known.producer_id, known.epoch = answer.producer_id, answer.producer_epoch
+        self.say(f"{producer}{shift(epoch)} {does}", f"{error(response.error_code)}{identity}")
+        if not response.error_code and self.transaction_version == 2:
+            known.producer_id, known.epoch = response.producer_id, response.producer_epoch
         if settle:
             self.settle(known.transactional_id or "")
 
@@ -337,23 +337,23 @@ class Scene:
         )
         subscription = b"\0\0\0\0\0\0\xff\xff\xff\xff"  # version 0, no topics, no user data
         request.protocols = [request.JoinGroupRequestProtocol(name="range", metadata=subscription)]
-        answer = self.kafka.call(request, 3)
-        self._members.setdefault(member, answer.member_id)
-        self.say(f"{member} joins {group}", f"{error(answer.error_code)} generation {answer.generation_id}")
-        if answer.error_code:
+        response = self.kafka.call(request, 3)
+        self._members.setdefault(member, response.member_id)
+        self.say(f"{member} joins {group}", f"{error(response.error_code)} generation {response.generation_id}")
+        if response.error_code:
             return
         sync = protocol.SyncGroupRequest(
-            group_id=self.full(group), generation_id=answer.generation_id, member_id=answer.member_id
+            group_id=self.full(group), generation_id=response.generation_id, member_id=response.member_id
         )
-        sync.assignments = [sync.SyncGroupRequestAssignment(member_id=answer.member_id, assignment=b"")]
+        sync.assignments = [sync.SyncGroupRequestAssignment(member_id=response.member_id, assignment=b"")]
         self.say(f"{member} is assigned", error(self.kafka.call(sync, 3).error_code))
 
     def leave(self, member: str, group: str = "g") -> None:
         """The member leaves, and the group is empty."""
         request = protocol.LeaveGroupRequest(group_id=self.full(group))
         request.members = [request.MemberIdentity(member_id=self._member_id(member))]
-        answer = self.kafka.call(request, 3)
-        self.say(f"{member} leaves {group}", f"{error(answer.error_code)} {error(answer.members[0].error_code)}")
+        response = self.kafka.call(request, 3)
+        self.say(f"{member} leaves {group}", f"{error(response.error_code)} {error(response.members[0].error_code)}")
 
     def _member_id(self, member: str) -> str:
         return self._members.get(member, "" if not member or member.startswith("M") else member)
@@ -390,10 +390,10 @@ class Scene:
             request.topics.append(
                 request.OffsetCommitRequestTopic(**self._named(topic, by_id=version >= 10), partitions=parts)
             )
-        answer = self.kafka.call(request, version)
+        response = self.kafka.call(request, version)
         told = sorted(
             f"{self._name_of(topic)}-{part.partition_index} {error(part.error_code)}"
-            for topic in answer.topics
+            for topic in response.topics
             for part in topic.partitions
         )
         asked = " ".join(f"{topic}-{index}={offset}" for (topic, index), offset in offsets.items())
@@ -425,17 +425,17 @@ class Scene:
             assert len(groups) == 1
             request.group_id, request.topics = self.full(groups[0]), topics
             found = [self.kafka.call(request, version)]
-        for group, answer in zip(groups, found, strict=True):
+        for group, response in zip(groups, found, strict=True):
             told = sorted(
                 f"{self._name_of(topic)}-{part.partition_index}={part.committed_offset}"
                 f" epoch {part.committed_leader_epoch} {part.metadata!r} {error(part.error_code)}"
-                for topic in answer.topics
+                for topic in response.topics
                 for part in topic.partitions
             )
             asked = "all" if places is None else " ".join(f"{topic}-{index}" for topic, index in places)
             self.say(
                 f"committed {asked} of {group}{' stable' * stable}",
-                f"{error(answer.error_code)}: {', '.join(told) or 'nothing'}",
+                f"{error(response.error_code)}: {', '.join(told) or 'nothing'}",
             )
 
     def delete_offsets(self, *places: Place, group: str = "g") -> None:
@@ -444,25 +444,25 @@ class Scene:
         for topic in dict.fromkeys(name for name, _ in places):
             parts = [request.OffsetDeleteRequestPartition(partition_index=i) for name, i in places if name == topic]
             request.topics.append(request.OffsetDeleteRequestTopic(name=self.full(topic), partitions=parts))
-        answer = self.kafka.call(request, 0)
+        response = self.kafka.call(request, 0)
         told = sorted(
             f"{self.short(topic.name)}-{part.partition_index} {error(part.error_code)}"
-            for topic in answer.topics
+            for topic in response.topics
             for part in topic.partitions
         )
         asked = " ".join(f"{topic}-{index}" for topic, index in places)
-        self.say(f"delete {asked} of {group}", f"{error(answer.error_code)}: {', '.join(told) or 'nothing'}")
+        self.say(f"delete {asked} of {group}", f"{error(response.error_code)}: {', '.join(told) or 'nothing'}")
 
     def _named(self, topic: str, *, by_id: bool) -> dict[str, Any]:
         if by_id:
             return {"topic_id": self.topic_ids.get(topic, uuid.uuid5(NO_ID, topic))}
         return {"name": self.full(topic)}
 
-    def _name_of(self, answered: Any) -> str:
+    def _name_of(self, responded: Any) -> str:
         """The topic of a response, which has its name or its id."""
-        if answered.name:
-            return self.short(answered.name)
-        return next((name for name, its in self.topic_ids.items() if its == answered.topic_id), "unknown id")
+        if responded.name:
+            return self.short(responded.name)
+        return next((name for name, its in self.topic_ids.items() if its == responded.topic_id), "unknown id")
 
 
 def error(code: int) -> str:

@@ -75,10 +75,10 @@ class Watch:
         ask = DescribeQuorumRequest
         parts = [ask.PartitionData(partition_index=0)]
         try:
-            answer = self._client.call(ask(topics=[ask.TopicData(topic_name=_METADATA, partitions=parts)]))
+            response = self._client.call(ask(topics=[ask.TopicData(topic_name=_METADATA, partitions=parts)]))
         except KafkaError:
             return None
-        leaders = [part.leader_id for topic in answer.topics for part in topic.partitions]
+        leaders = [part.leader_id for topic in response.topics for part in topic.partitions]
         return leaders[0] if leaders and leaders[0] > 0 else None
 
     def wait_whole(self, topics: Iterable[Topic], wait: Callable[[float], None]) -> None:

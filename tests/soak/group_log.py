@@ -65,8 +65,8 @@ def _fetched(client: kafwire.Client, topic: str, partition: int, offset: int, is
         isolation_level=isolation_level,
         topics=[request.FetchTopic(topic=topic, topic_id=info.topic_id, partitions=[wanted])],
     )
-    answer = client.call(message, broker=info.partitions[partition].leader)
-    return answer.responses[0].partitions[0]
+    response = client.call(message, broker=info.partitions[partition].leader)
+    return response.responses[0].partitions[0]
 
 
 def _line(batch: RecordBatch) -> str:

@@ -310,8 +310,8 @@ class Scene:
             for number in range(partitions)
         ]
         topic = ask.ReassignableTopic(name=self.name, partitions=parts)
-        answer = self.client.call(ask(topics=[topic], timeout_ms=10_000))
-        _check([answer.error_code, *(part.error_code for one in answer.responses for part in one.partitions)])
+        response = self.client.call(ask(topics=[topic], timeout_ms=10_000))
+        _check([response.error_code, *(part.error_code for one in response.responses for part in one.partitions)])
 
         def moved() -> bool:
             found = self.client.metadata([self.name]).topics[0].partitions
@@ -387,8 +387,8 @@ def _delete_records(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
                 part = ask.DeleteRecordsPartition(partition_index=where.partition, offset=end - 50)
                 topic = ask.DeleteRecordsTopic(name=it.name, partitions=[part])
                 leader = it.client.metadata([it.name]).topics[0].partitions[where.partition].leader_id
-                answer = it.client.call(ask(topics=[topic], timeout_ms=10_000), broker=leader)
-                _check([part.error_code for one in answer.topics for part in one.partitions])
+                response = it.client.call(ask(topics=[topic], timeout_ms=10_000), broker=leader)
+                _check([part.error_code for one in response.topics for part in one.partitions])
             slow.paused.clear()
             it.acknowledge(100)
         first = it.client.offsets(places, "earliest")
@@ -450,8 +450,8 @@ def _grown(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
         grow = CreatePartitionsRequest
         for count in (3, 5):
             topic = grow.CreatePartitionsTopic(name=it.name, count=count, assignments=None)
-            answer = it.client.call(grow(topics=[topic], timeout_ms=10_000, validate_only=False))
-            _check([one.error_code for one in answer.results])
+            response = it.client.call(grow(topics=[topic], timeout_ms=10_000, validate_only=False))
+            _check([one.error_code for one in response.results])
             it.acknowledge(200)
         for replicas in ((1, 2), (2, 3), (3, 1, 2)):
             it.move(replicas, 5)
@@ -598,8 +598,8 @@ def _finalise(client: kafwire.Client, tell: Tell) -> None:
     ask = UpdateFeaturesRequest
     for name in names:
         key = ask.FeatureUpdateKey(feature=name, max_version_level=levels[name], upgrade_type=1)
-        answer = client.call(ask(timeout_ms=30_000, feature_updates=[key], validate_only=False))
-        _check([answer.error_code, *(one.error_code for one in answer.results or ())])
+        updated = client.call(ask(timeout_ms=30_000, feature_updates=[key], validate_only=False))
+        _check([updated.error_code, *(one.error_code for one in updated.results or ())])
     tell(f"finalised { ({name: levels[name] for name in names}) }")
 
 

@@ -106,10 +106,10 @@ def _rules(client: kafwire.Client, node: int) -> set[Rule]:
         operation=_ANY,
         permission_type=_ANY,
     )
-    answer = client.call(request, broker=node)
-    assert not answer.error_code, answer.error_message
+    response = client.call(request, broker=node)
+    assert not response.error_code, response.error_message
     return {
         (acl.principal, each.resource_type, each.resource_name, acl.operation, acl.permission_type)
-        for each in answer.resources
+        for each in response.resources
         for acl in each.acls
     }

@@ -17,7 +17,7 @@ from kafwire.protocol import FetchResponse
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
 from kafwire.runtime._io import Loop
-from tests.support.fetch_answers import frame_of
+from tests.support.fetch_responses import frame_of
 
 TOKEN = 5
 IDS = [uuid.UUID(int=number) for number in (1, 1 << 64, 1 << 127)]
@@ -49,7 +49,7 @@ class Fed:
             assert self.queue.add(topic.hex(), partition, Layout("t", partition)) == want.number
             self.fast_path.expect(topic, partition, want.number, 0, want.offset, "a broker")
 
-    def answer(self, data: bytes, version: int, session: int = 0) -> Taken:
+    def respond(self, data: bytes, version: int, session: int = 0) -> Taken:
         self.fast_path.arm(TOKEN, version, session)
         self.fast_path.deliver(TOKEN, Buffer(data))
         return self.fast_path.taken(TOKEN)

@@ -15,7 +15,7 @@ def numbers(count: int, start: int = 0) -> list[bytes]:
 
 MENDED = {
     "close": scripted.close,
-    "lose": scripted.lose_answer,
+    "lose": scripted.lose_response,
     "cut": scripted.close_in_mid_frame,
     "number": scripted.wrong_correlation_id,
     "short": scripted.truncated(1),

@@ -18,7 +18,7 @@ from tests.support.socket_server import SocketServer, end, receive_frame
 Talk = Callable[[ssl.SSLSocket], None]
 
 
-def answer_frames(connection: ssl.SSLSocket) -> None:
+def response_frames(connection: ssl.SSLSocket) -> None:
     """Send each frame back by itself: the correlation id first."""
     while (frame := receive_frame(connection)) is not None:
         connection.sendall(struct.pack(">i", len(frame)) + frame)
@@ -38,12 +38,12 @@ def server_context(identity: Identity, clients: Authority | None = None) -> ssl.
 class TlsServer(SocketServer):
     """Notes of each connection which certificate the client showed, whether its session was resumed, what failed."""
 
-    def __init__(self, context: ssl.SSLContext, talk: Talk = answer_frames) -> None:
+    def __init__(self, context: ssl.SSLContext, talk: Talk = response_frames) -> None:
         self.context = context
         self.serials: list[int | None] = []
         self.resumed: list[bool | None] = []
         self.errors: list[str] = []
-        self._answer = talk
+        self._response = talk
         super().__init__(self._serve)
 
     def _serve(self, raw: socket.socket) -> None:
@@ -57,7 +57,7 @@ class TlsServer(SocketServer):
         self.serials.append(int(str(shown["serialNumber"]), 16) if shown else None)
         self.resumed.append(connection.session_reused)
         with connection:
-            self._answer(connection)
+            self._response(connection)
 
 
 class Trickle(SocketServer):

@@ -45,7 +45,7 @@ class Asked:
 
 
 @dataclass
-class Answer:
+class Response:
     """The endpoint's reply; `before` runs first, and may wait."""
 
     status: int = 200
@@ -108,7 +108,7 @@ def verify(jwt: str) -> dict[str, Any]:
 
 
 class TokenServer(LocalHttpServer):
-    """Serves while the context lasts. Replies that are put into `answers` go before its own.
+    """Serves while the context lasts. Replies that are put into `responses` go before its own.
 
     Args:
         folder: where its CA's certificate is written.
@@ -130,7 +130,7 @@ class TokenServer(LocalHttpServer):
         lasts_s: float = 300,
     ) -> None:
         self.asked: list[Asked] = []
-        self.answers: deque[Answer] = deque()
+        self.responses: deque[Response] = deque()
         self.client = f"{client_id}:{client_secret}"
         self.lasts_s = lasts_s
         authority = trustme.CA()
@@ -152,28 +152,28 @@ class TokenServer(LocalHttpServer):
         asked = Asked(request.path, {name.lower(): value for name, value in request.headers.items()}, form)
         self.asked.append(asked)
         try:
-            answer = self.answers.popleft()
+            response = self.responses.popleft()
         except IndexError:
-            answer = self._judge(asked)
-        if answer.before is not None:
-            answer.before()
-        if answer.drop:
+            response = self._judge(asked)
+        if response.before is not None:
+            response.before()
+        if response.drop:
             request.close_connection = True
             return
-        request.send_response(answer.status)
+        request.send_response(response.status)
         request.send_header("Content-Type", "application/json")
-        if answer.location is not None:
-            request.send_header("Location", answer.location)
-        if answer.drip is None:
-            request.send_header("Content-Length", str(len(answer.body)))
+        if response.location is not None:
+            request.send_header("Location", response.location)
+        if response.drip is None:
+            request.send_header("Content-Length", str(len(response.body)))
         request.send_header("Connection", "close")
         request.end_headers()
         with contextlib.suppress(OSError):
-            while answer.drip is not None and not answer.drip.wait(0.05):
+            while response.drip is not None and not response.drip.wait(0.05):
                 request.wfile.write(b" ")
-            request.wfile.write(answer.body)
+            request.wfile.write(response.body)
 
-    def _judge(self, asked: Asked) -> Answer:
+    def _judge(self, asked: Asked) -> Response:
         """A token, or the error that OAuth has for the fault."""
         form = asked.form
         if asked.headers["content-type"] != "application/x-www-form-urlencoded":
@@ -192,17 +192,17 @@ class TokenServer(LocalHttpServer):
         except (InvalidSignature, KeyError, ValueError, AssertionError):
             return error(400, "invalid_grant", "the assertion is not accepted")
         token = signed({"sub": subject, "exp": time.time() + self.lasts_s, "scope": form.get("scope", "")})
-        return Answer(
+        return Response(
             body=json.dumps({"access_token": token, "token_type": "Bearer", "expires_in": self.lasts_s}).encode()
         )
 
 
-def error(status: int, name: str, description: str | None = None) -> Answer:
+def error(status: int, name: str, description: str | None = None) -> Response:
     """An error as OAuth has it."""
     said = {"error": name} | ({"error_description": description} if description is not None else {})
-    return Answer(status, json.dumps(said).encode())
+    return Response(status, json.dumps(said).encode())
 
 
-def token(value: str = "opaque", **more: object) -> Answer:
+def token(value: str = "opaque", **more: object) -> Response:
     """A token that is no JWT."""
-    return Answer(body=json.dumps({"access_token": value, **more}).encode())
+    return Response(body=json.dumps({"access_token": value, **more}).encode())

@@ -8,7 +8,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.producer.transactions.manager import Transactions
-from kafwire.testing.simulation.calls import HANGUP, Answer, Call
+from kafwire.testing.simulation.calls import HANGUP, Call, Response
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.support.simulated.producer import Work, committed_values, errors
 from tests.support.simulated.world import World
@@ -71,7 +71,7 @@ class Transacting(Work):
         return None if kept is None else kept.offset
 
 
-def refusal(call: Call, code: int) -> Answer:
+def refusal(call: Call, code: int) -> Response:
     """A response to `call` that says `code` of everything in it."""
     message = call.message
     if call.name == "Produce":
@@ -127,7 +127,7 @@ def lose(world: World, api: str, count: int = 1) -> None:
     """The next requests of `api` are executed, and their connection breaks instead of a response."""
     left = [None] * count
 
-    def handler(call: Call) -> Answer:
+    def handler(call: Call) -> Response:
         if not left:
             return None
         left.pop()

@@ -96,8 +96,8 @@ def test_the_terminal_gets_printable_text(capsys: pytest.CaptureFixture[str]) ->
     _print_table(("TOPIC", "PARTITIONS"), [(FOREIGN, "1")], False)
     kind: Any = protocol.MetadataResponse
     broker = kind.MetadataResponseBroker(node_id=1, host=FOREIGN, port=1, rack=FOREIGN)
-    answer = kind(brokers=[broker], cluster_id=FOREIGN)
-    _print_list(answer, [kind.MetadataResponseTopic(name=FOREIGN)], [], None)
+    response = kind(brokers=[broker], cluster_id=FOREIGN)
+    _print_list(response, [kind.MetadataResponseTopic(name=FOREIGN)], [], None)
     for line in lines(Finding("step", False, FOREIGN, FOREIGN)):
         say(line)
     said = capsys.readouterr()
@@ -108,9 +108,9 @@ def test_the_terminal_gets_printable_text(capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_address_that_a_broker_advertises_is_escaped(caplog: pytest.LogCaptureFixture) -> None:
     def advertise(call: Call) -> Any:
-        answer: Any = world.serve(call)
-        answer.brokers[0].host = FOREIGN
-        return answer
+        response: Any = world.serve(call)
+        response.brokers[0].host = FOREIGN
+        return response
 
     with World() as world:
         world.on("Metadata", advertise)

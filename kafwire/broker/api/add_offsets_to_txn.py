@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.broker.groups.offsets import OffsetStore
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Add the partition of `__consumer_offsets` that has the group's offsets."""
     message = request.message
     transactions: Transactions = state.part(Transactions)

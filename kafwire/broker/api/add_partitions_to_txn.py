@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.broker.transactions.transaction_coordinator import Place
 from kafwire.broker.transactions.transactions import Transactions
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Add all of a transaction's partitions, or none."""
     message, response = request.message, protocol.AddPartitionsToTxnResponse
     if request.version < AddPartitionsToTxnRequest.FOR_BROKERS:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.broker.quotas import CLIENT_ID, FETCHED, IP, PRODUCED, USER, Entity, Quotas, entity
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _LARGEST = {PRODUCED: ("a LONG", _LARGEST_LONG), FETCHED: ("a LONG", _LARGEST_LO
 _LARGEST["connection_creation_rate"] = ("an INT", _LARGEST_INT)
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Change the quotas of each entity that the request names once, if all of its changes are valid."""
     response, message = protocol.AlterClientQuotasResponse, request.message
     quotas: Quotas = state.part(Quotas)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.broker.api._config_changes import alter_resources
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.topics.config_store import Change, Operation
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Give each resource the options of the request, and no others."""
     response = protocol.AlterConfigsResponse
     kind = response.AlterConfigsResourceResponse

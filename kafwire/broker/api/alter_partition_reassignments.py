@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.topics.placement import assignment_problem
 from kafwire.broker.topics.reassignments import Reassignments
 from kafwire.errors import ErrorCode
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Begin or cancel each partition's move."""
     response, message = protocol.AlterPartitionReassignmentsResponse, request.message
     allow = message.allow_replication_factor_change

@@ -8,7 +8,7 @@ from kafwire import protocol
 from kafwire.broker.api._share_requests import NOT_EMPTY, NOT_HERE
 from kafwire.broker.groups.group import GroupState
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.share.share_states import ShareStates
 from kafwire.broker.topics.config_store import Refusal
 from kafwire.errors import ErrorCode
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Move the start of each partition. A missing group is created."""
     message, response = request.message, protocol.AlterShareGroupOffsetsResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
@@ -38,18 +38,18 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def _alter(state: ClusterState, group_id: str, asked: Any) -> Any:
-    response = protocol.AlterShareGroupOffsetsResponse
+    response_type = protocol.AlterShareGroupOffsetsResponse
     states: ShareStates = state.part(ShareStates)
-    answer = response.AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name)
+    response = response_type.AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name)
     topic = state.topics.by_name.get(asked.topic_name)
     if topic is not None:
-        answer.topic_id = topic.topic_id
+        response.topic_id = topic.topic_id
     for each in asked.partitions:
-        part = response.AlterShareGroupOffsetsResponsePartition(partition_index=each.partition_index)
-        answer.partitions.append(part)
+        part = response_type.AlterShareGroupOffsetsResponsePartition(partition_index=each.partition_index)
+        response.partitions.append(part)
         if topic is None or each.partition_index >= len(topic.partitions):
             part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             part.error_message = NOT_HERE
             continue
         states.reset(group_id, topic.topic_id, each.partition_index, each.start_offset)
-    return answer
+    return response

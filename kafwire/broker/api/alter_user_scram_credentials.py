@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.credentials import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
@@ -23,7 +23,7 @@ _SCRAM_NAMES = {number: name for name, number in SCRAM_NUMBERS.items()}
 _TWICE: Problem = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Apply the valid changes of users that the request names once; return the problems of the others."""
     response, message = protocol.AlterUserScramCredentialsResponse, request.message
     credentials: Credentials = state.part(Credentials)

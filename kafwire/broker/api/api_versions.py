@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.broker import dispatch
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 from kafwire.protocol import ApiVersionsRequest
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return all APIs that have a file."""
     response = protocol.ApiVersionsResponse
     message = request.message

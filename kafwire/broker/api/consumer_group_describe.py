@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.broker.groups.consumer_member import ConsumerMember, TopicPartition
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.errors import ErrorCode
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CLASSIC, CONSUMER = 0, 1  # the types of members, by their protocol
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Describe each group. As in Kafka, groups without a name come first."""
     response = protocol.ConsumerGroupDescribeResponse
     names = sorted(request.message.group_ids, key=bool)

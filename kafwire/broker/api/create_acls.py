@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
 from kafwire.errors import ErrorCode
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NOT_ENABLED = "No Authorizer is configured."
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Add each valid binding; an existing one gets no error."""
     result = protocol.CreateAclsResponse.AclCreationResult
     creations = request.message.creations

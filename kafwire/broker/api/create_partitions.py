@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.topics.placement import Problem, assignment_problem, factor_problem, fenced_problem
 from kafwire.errors import ErrorCode
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST = 10_000  # records that a controller writes for one request
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Add partitions to each topic that may grow."""
     response, message = protocol.CreatePartitionsResponse, request.message
     times = Counter(topic.name for topic in message.topics)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.topics.config_store import ConfigStore, Source
 from kafwire.broker.topics.configs import TOPIC_CONFIGS
 from kafwire.broker.topics.placement import Problem, assignment_problem, factor_problem, fenced_problem
@@ -21,7 +21,7 @@ RESERVED = "__cluster_metadata"
 MOST = 10_000  # partitions in a request, and records that a controller writes for it
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Create each topic that may be created; a name that the request repeats has one result, after the others."""
     response, message = protocol.CreateTopicsResponse, request.message
     times = Counter(topic.name for topic in message.topics)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafwire import protocol
 from kafwire.broker.api.create_acls import NOT_ENABLED
 from kafwire.broker.api.describe_acls import filter_of
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import Acl
 from kafwire.errors import ErrorCode
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Remove the bindings, and return those of each filter; one may match several filters."""
     response = protocol.DeleteAclsResponse
     result = response.DeleteAclsFilterResult

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Delete each group that may be deleted."""
     response = protocol.DeleteGroupsResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)

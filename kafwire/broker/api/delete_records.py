@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.topics.config_def import elements
 from kafwire.errors import ErrorCode
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 HIGH_WATERMARK = -1
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Delete records from the partitions that the broker leads."""
     response = protocol.DeleteRecordsResponse
     topics = []

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.topics.topics import NO_TOPIC_ID
 from kafwire.errors import ErrorCode
 from kafwire.protocol import DeleteTopicsRequest
@@ -20,7 +20,7 @@ UNKNOWN_NAME = "This server does not host this topic-partition."
 UNKNOWN_ID = "This server does not host this topic ID."
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Delete each existing topic that the request names once."""
     message = request.message
     asked = _asked(request)
@@ -30,10 +30,10 @@ def handle(state: ClusterState, request: Request) -> Answer:
             if request.version >= DeleteTopicsRequest.DELETION_DISABLED
             else ErrorCode.INVALID_REQUEST
         )
-        return _answer([(name, topic_id, code, None) for name, topic_id in asked])
+        return _response([(name, topic_id, code, None) for name, topic_id in asked])
     if message.timeout_ms <= 0:
-        return _answer([(name, topic_id, ErrorCode.REQUEST_TIMED_OUT, None) for name, topic_id in asked])
-    return _answer(_delete(state, asked))
+        return _response([(name, topic_id, ErrorCode.REQUEST_TIMED_OUT, None) for name, topic_id in asked])
+    return _response(_delete(state, asked))
 
 
 Result = tuple[str | None, uuid.UUID, int, str | None]
@@ -45,7 +45,7 @@ def _asked(request: Request) -> list[tuple[str | None, uuid.UUID]]:
     return [(name, NO_TOPIC_ID) for name in request.message.topic_names]
 
 
-def _answer(results: list[Result]) -> Any:
+def _response(results: list[Result]) -> Any:
     response = protocol.DeleteTopicsResponse
     return response(
         responses=[

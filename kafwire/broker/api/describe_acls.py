@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import AclFilter
 from kafwire.errors import ErrorCode
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return all bindings that match the filter."""
     response = protocol.DescribeAclsResponse
     if not state.authorizer.is_enabled:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.broker.quotas import CLIENT_ID, IP, USER, Entity, Quotas
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return the entities that match all components."""
     response, message = protocol.DescribeClientQuotasResponse, request.message
     problem = _problem(message.components)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.authorized_operations import cluster_operations
 from kafwire.errors import ErrorCode
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return the running brokers, or all brokers."""
-    response, message = protocol.DescribeClusterResponse, request.message
+    response_type, message = protocol.DescribeClusterResponse, request.message
     if message.endpoint_type == CONTROLLERS:
-        return response(
+        return response_type(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
             "CONTROLLER",
         )
     if message.endpoint_type != BROKERS:
-        return response(
+        return response_type(
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message=f"Unsupported endpoint type {message.endpoint_type}",
         )
     shown = [node for node in state.nodes.values() if node.is_up or message.include_fenced_brokers]
-    answer: Any = response(
+    response: Any = response_type(
         cluster_id=state.cluster_id,
         controller_id=state.controller_id,
         brokers=[
-            response.DescribeClusterBroker(
+            response_type.DescribeClusterBroker(
                 broker_id=node.number, host=host, port=port, rack=node.rack, is_fenced=not node.is_up
             )
             for node in shown
@@ -42,4 +42,4 @@ def handle(state: ClusterState, request: Request) -> Answer:
         ],
         cluster_authorized_operations=cluster_operations(state, request),
     )
-    return answer
+    return response

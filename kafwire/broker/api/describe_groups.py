@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.broker.groups.group import GroupState
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 from kafwire.protocol import DescribeGroupsRequest
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Describe each group."""
     return protocol.DescribeGroupsResponse(
         groups=[_describe(state, request, group_id) for group_id in request.message.groups]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return the sizes in the broker's one directory, or in the memory that replaces it."""
     response, asked = protocol.DescribeLogDirsResponse, request.message.topics
     wanted = None if asked is None else {(each.topic, index) for each in asked for index in each.partitions}

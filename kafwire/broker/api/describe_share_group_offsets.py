@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.broker.share.share_states import UNKNOWN, ShareStates
 from kafwire.errors import ErrorCode
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafwire.broker.topics.topics import Topic
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Describe each group. Topics of None are all topics that the client may describe."""
     response = protocol.DescribeShareGroupOffsetsResponse
     return response(groups=[_group(state, request, asked) for asked in request.message.groups])
@@ -53,21 +53,21 @@ def _may_see(state: ClusterState, request: Request, name: str) -> bool:
 
 
 def _topic(state: ClusterState, request: Request, group_id: str, name: str, indexes: list[int]) -> Any:
-    response = protocol.DescribeShareGroupOffsetsResponse
-    answer = response.DescribeShareGroupOffsetsResponseTopic(topic_name=name)
-    kind = response.DescribeShareGroupOffsetsResponsePartition
+    response_type = protocol.DescribeShareGroupOffsetsResponse
+    response = response_type.DescribeShareGroupOffsetsResponseTopic(topic_name=name)
+    kind = response_type.DescribeShareGroupOffsetsResponsePartition
     if not _may_see(state, request, name):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        answer.partitions = [
+        response.partitions = [
             kind(partition_index=index, start_offset=UNKNOWN, error_code=code, error_message=code.message)
             for index in indexes
         ]
-        return answer
+        return response
     topic = state.topics.by_name.get(name)
     if topic is not None:
-        answer.topic_id = topic.topic_id
-    answer.partitions = [_partition(state, group_id, topic, index) for index in indexes]
-    return answer
+        response.topic_id = topic.topic_id
+    response.partitions = [_partition(state, group_id, topic, index) for index in indexes]
+    return response
 
 
 def _partition(state: ClusterState, group_id: str, topic: Topic | None, index: int) -> Any:
@@ -76,7 +76,7 @@ def _partition(state: ClusterState, group_id: str, topic: Topic | None, index: i
     stored = None if topic is None else states.of(group_id, topic.topic_id, index)
     if topic is None or stored is None:
         return kind(partition_index=index, start_offset=UNKNOWN)
-    answer = kind(partition_index=index, start_offset=stored.start, leader_epoch=stored.leader_epoch)
+    response = kind(partition_index=index, start_offset=stored.start, leader_epoch=stored.leader_epoch)
     if UNKNOWN not in (stored.start, stored.complete):
-        answer.lag = topic.partitions[index].high_watermark - stored.start - stored.complete
-    return answer
+        response.lag = topic.partitions[index].high_watermark - stored.start - stored.complete
+    return response

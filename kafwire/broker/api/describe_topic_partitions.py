@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.broker.security.authorized_operations import operations
 from kafwire.broker.topics.topics import name_problem
@@ -18,39 +18,43 @@ if TYPE_CHECKING:
 MOST = 2000  # max.request.partition.size.limit
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return a page. Requested topics that the client may not describe come after it."""
-    response, message = protocol.DescribeTopicPartitionsResponse, request.message
+    response_type, message = protocol.DescribeTopicPartitionsResponse, request.message
     cursor = message.cursor
     begin = "" if cursor is None else cursor.topic_name
     names = [topic.name for topic in message.topics] or list(state.topics.by_name)
     names = sorted({name for name in names if name >= begin})
     if cursor is not None and (cursor.partition_index < 0 or (message.topics and begin not in names)):
         code = ErrorCode.INVALID_REQUEST
-        return response(
-            topics=[response.DescribeTopicPartitionsResponseTopic(error_code=code, name=t.name) for t in message.topics]
+        return response_type(
+            topics=[
+                response_type.DescribeTopicPartitionsResponseTopic(error_code=code, name=t.name) for t in message.topics
+            ]
         )
     allowed = [name for name in names if state.allows(request, Operation.DESCRIBE, ResourceType.TOPIC, name)]
     left = max(min(MOST, message.response_partition_limit), 1)
-    answer: Any = response()
+    response: Any = response_type()
     for name in allowed:
         if left <= 0:
-            answer.next_cursor = response.Cursor(topic_name=name, partition_index=0)
+            response.next_cursor = response_type.Cursor(topic_name=name, partition_index=0)
             break
         first = cursor.partition_index if cursor is not None and name == begin else 0
         topic, rest = _describe(state, request, name, first, left)
-        answer.topics.append(topic)
+        response.topics.append(topic)
         left -= len(topic.partitions)
         if rest is not None:
-            answer.next_cursor = response.Cursor(topic_name=name, partition_index=rest)
+            response.next_cursor = response_type.Cursor(topic_name=name, partition_index=rest)
             break
     if message.topics:
-        answer.topics += [
-            response.DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+        response.topics += [
+            response_type.DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name
+            )
             for name in names
             if name not in allowed
         ]
-    return answer
+    return response
 
 
 def _describe(state: ClusterState, request: Request, name: str, first: int, left: int) -> tuple[Any, int | None]:

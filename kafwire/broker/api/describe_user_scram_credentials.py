@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.credentials import Credentials
 from kafwire.config.sasl_mechanisms import SCRAM_NUMBERS
 from kafwire.errors import ErrorCode
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return the credentials of the named users, or of all."""
     credentials: Credentials = state.part(Credentials)
     names = [user.name for user in request.message.users or ()]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.broker.log.partition import NO_LEADER
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ NOT_NEEDED = "Leader election not needed for topic partition."
 Problem = tuple[ErrorCode, str | None]
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Elect leaders where needed; if the request means all partitions, the response leaves out the others."""
     response, message = protocol.ElectLeadersResponse, request.message
     asked = message.topic_partitions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Decide the transaction; markers follow."""
     message = request.message
     transactions: Transactions = state.part(Transactions)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.broker.log.fetch_sessions import Context, Read, SessionBroker, share_available
 from kafwire.broker.quotas import Quotas
-from kafwire.broker.request import LATER, Answer, Request
+from kafwire.broker.request import LATER, Request, Response
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.errors import ErrorCode
 from kafwire.protocol import FetchRequest
@@ -61,11 +61,11 @@ class Found:
     waits: bool = True  # for more data, if there is not enough
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Respond when there are enough bytes, or when the wait is over."""
     fetch = DelayedFetch(state, request)
-    if fetch.is_answered(first=True):
-        return fetch.answer()
+    if fetch.is_responded(first=True):
+        return fetch.respond()
     fetch.wait()
     return LATER
 
@@ -102,7 +102,7 @@ class DelayedFetch:
         self._missing = 0  # bytes still missing
         self._ends_ms = state.now_ms + message.max_wait_ms
 
-    def is_answered(self, *, first: bool = False) -> bool:
+    def is_responded(self, *, first: bool = False) -> bool:
         """Read all partitions. Return True if the response need not wait."""
         message = self.request.message
         found = {key: self._find(key, asked) for key, asked in self.context.asked.items()}
@@ -134,7 +134,7 @@ class DelayedFetch:
         request, version = self.request, self.request.version
         part = protocol.FetchResponse.PartitionData(partition_index=index, high_watermark=-1, records=b"")
         topic = self.state.topics.find(name, topic_id)
-        injected = request.notes.get("fetch errors")  # set by a fault script, see `error_answers.py`
+        injected = request.notes.get("fetch errors")  # set by a fault script, see `error_responses.py`
         if injected is not None and injected.concerns(topic.name if topic else name, index):
             part.error_code = injected.code
             return Found(part, waits=False)
@@ -222,9 +222,9 @@ class DelayedFetch:
             self._stop()
             return
         self._missing -= max(grown, 0)
-        if (grown < 0 or (grown and self._missing <= 0)) and self.is_answered():
+        if (grown < 0 or (grown and self._missing <= 0)) and self.is_responded():
             self._stop()
-            self.state.reply(self.request, self.answer())
+            self.state.reply(self.request, self.respond())
 
     def _stop(self) -> None:
         for partition in self._watched:
@@ -235,34 +235,36 @@ class DelayedFetch:
 
     def _end(self) -> None:
         self._stop()
-        self.is_answered()
-        self.state.reply(self.request, self.answer())
+        self.is_responded()
+        self.state.reply(self.request, self.respond())
 
     # --- the response
 
-    def answer(self) -> Any:
-        """Return the response with the results of `is_answered`."""
-        response = protocol.FetchResponse
+    def respond(self) -> Any:
+        """Return the response_type with the results of `is_responded`."""
+        response_type = protocol.FetchResponse
         found = self._found
         quotas: Quotas = self.state.part(Quotas)
         throttle_ms = quotas.fetch(self.request, sum(each.given for each in found.values()))
         if throttle_ms:
             error, session_id, _ = self.context.throttled()
-            return response(throttle_time_ms=throttle_ms, error_code=error, session_id=session_id)
+            return response_type(throttle_time_ms=throttle_ms, error_code=error, session_id=session_id)
         committed = self.request.message.isolation_level == COMMITTED
         for key, each in found.items():
             if each.given:
                 self._give(each, self.context.asked[key].fetch_offset, committed=committed)
         error, session_id, told = self.context.finish({key: _as_read(each) for key, each in found.items()})
         topics = [
-            response.FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[found[k].part for k in keys])
+            response_type.FetchableTopicResponse(
+                topic=name, topic_id=topic_id, partitions=[found[k].part for k in keys]
+            )
             for (name, topic_id), keys in itertools.groupby(told, key=lambda key: key[:2])
         ]
-        answer = response(error_code=error, session_id=session_id, responses=topics)
+        response = response_type(error_code=error, session_id=session_id, responses=topics)
         if self.request.version >= FetchRequest.NAMES_LEADERS:
             leaders = {found[key].part.current_leader.leader_id for key in told} - {-1}
-            answer.node_endpoints = [self._endpoint(leader) for leader in sorted(leaders)]
-        return answer
+            response.node_endpoints = [self._endpoint(leader) for leader in sorted(leaders)]
+        return response
 
     def _give(self, found: Found, offset: int, *, committed: bool) -> None:
         """Put batches into the response, with the aborted transactions among them."""

@@ -9,7 +9,7 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 from kafwire.protocol import FindCoordinatorRequest
 
@@ -21,7 +21,7 @@ ID_BYTES = 16
 NO_ERROR = "NONE"  # the message of a success in older versions
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Find the coordinator of each key."""
     message, response = request.message, protocol.FindCoordinatorResponse
     if request.version < FindCoordinatorRequest.KEY_LISTS:

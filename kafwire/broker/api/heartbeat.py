@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from kafwire import protocol
 from kafwire.broker.groups.group import GroupState
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Keep the member's session, and return an error if the member must join again."""
     return protocol.HeartbeatResponse(error_code=_beat(state, request))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.broker.api._config_changes import alter_resources
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.topics.config_store import Change, Operation, Refusal
 from kafwire.errors import ErrorCode
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Change the options that the request names."""
     response = protocol.IncrementalAlterConfigsResponse
     kind = response.AlterConfigsResourceResponse

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.broker.groups.classic_member import Joined, member_of
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.request import LATER, Answer, Request
+from kafwire.broker.request import LATER, Request, Response
 from kafwire.errors import ErrorCode
 from kafwire.protocol import JoinGroupRequest
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Respond when all members have joined."""
     message = request.message
     groups: GroupCoordinator = state.part(GroupCoordinator)

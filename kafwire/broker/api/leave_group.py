@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 from kafwire.protocol import LeaveGroupRequest
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Remove all of the members, and then rebalance."""
     message, response = request.message, protocol.LeaveGroupResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.topics.config_store import ResourceType
 from kafwire.errors import ErrorCode
 from kafwire.protocol import ListConfigResourcesRequest
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return topics, brokers, and groups with options; this broker has no options for metrics of clients."""
     response = protocol.ListConfigResourcesResponse
     asked = (

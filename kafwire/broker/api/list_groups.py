@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return the groups that match the filters, which ignore the letters' case."""
     message, response = request.message, protocol.ListGroupsResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.broker.log.log import find_timestamp
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 from kafwire.protocol import ListOffsetsRequest
 
@@ -25,53 +25,53 @@ SINCE = {  # the first version of each
 DEBUGGING_REPLICA = -2  # a replica id that sees uncommitted records too
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return offsets of the leaders' logs."""
-    response = protocol.ListOffsetsResponse
+    response_type = protocol.ListOffsetsResponse
     topics = []
     for topic in request.message.topics:
-        answers = []
+        responses = []
         for asked in topic.partitions:
-            answer = response.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
-            answers.append(answer)
+            response = response_type.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            responses.append(response)
             if asked.timestamp < 0 and request.version < SINCE.get(asked.timestamp, 1 << 15):
-                answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+                response.error_code = ErrorCode.UNSUPPORTED_VERSION
                 continue
             partition = state.topics.partition(topic.name, asked.partition_index)
             if partition is None:
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
-            answer.error_code = partition.refuses(request.node, asked.current_leader_epoch)
-            if not answer.error_code:
-                _tell(request, partition, asked.timestamp, answer)
+            response.error_code = partition.refuses(request.node, asked.current_leader_epoch)
+            if not response.error_code:
+                _tell(request, partition, asked.timestamp, response)
             if request.version < ListOffsetsRequest.LEADER_EPOCH:
-                answer.leader_epoch = -1
-        if answers:
-            topics.append(response.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return response(topics=topics)
+                response.leader_epoch = -1
+        if responses:
+            topics.append(response_type.ListOffsetsTopicResponse(name=topic.name, partitions=responses))
+    return response_type(topics=topics)
 
 
-def _tell(request: Request, partition: Partition, timestamp: int, answer: Any) -> None:
+def _tell(request: Request, partition: Partition, timestamp: int, response: Any) -> None:
     message = request.message
     log = partition.log
     end = partition.last_stable_offset if message.isolation_level else partition.high_watermark
     if message.replica_id == DEBUGGING_REPLICA:
         end = log.end_offset
     if timestamp == LATEST:
-        answer.offset = end
-        answer.leader_epoch = partition.leader_epoch
+        response.offset = end
+        response.leader_epoch = partition.leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
-        answer.offset = log.start_offset
-        answer.leader_epoch = _epoch_of(partition, log.start_offset)
+        response.offset = log.start_offset
+        response.leader_epoch = _epoch_of(partition, log.start_offset)
     elif timestamp == LATEST_TIERED:
-        answer.offset, answer.leader_epoch = -1, -1
+        response.offset, response.leader_epoch = -1, -1
     else:
         if timestamp == MAX_TIMESTAMP:
             timestamp = max((h.max_timestamp for h in log.headers(log.start_offset, end)), default=-1)
         found = find_timestamp(log, timestamp, end) if timestamp >= 0 else None
         if found is not None:
-            answer.timestamp, answer.offset = found
-            answer.leader_epoch = _epoch_of(partition, answer.offset)
+            response.timestamp, response.offset = found
+            response.leader_epoch = _epoch_of(partition, response.offset)
 
 
 def _epoch_of(partition: Partition, offset: int) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.topics.reassignments import Reassignments
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return the ongoing moves, of all partitions or of some."""
     response, asked = protocol.ListPartitionReassignmentsResponse, request.message.topics
     wanted = None if asked is None else {(topic.name, index) for topic in asked for index in topic.partition_indexes}

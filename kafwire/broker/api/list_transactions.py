@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.broker.regular_expressions import Pattern, PatternError, matching
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.transactions.transaction_coordinator import State
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return the transactional ids that match the filters."""
     message, response = request.message, protocol.ListTransactionsResponse
     transactions: Transactions = state.part(Transactions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.broker.security.authorized_operations import cluster_operations, topic_operations
 from kafwire.broker.topics.topics import NO_TOPIC_ID, Topic, name_problem
@@ -22,15 +22,15 @@ def is_name(name: str) -> bool:
     return name_problem(name) is None
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return brokers and topics; missing topics are created, if both sides allow it."""
-    message, response = request.message, protocol.MetadataResponse
+    message, response_type = request.message, protocol.MetadataResponse
     asked = message.topics or []
     if code := _names_problem(request.version, asked):
         refused = [
-            response.MetadataResponseTopic(error_code=code, name=t.name or "", topic_id=t.topic_id) for t in asked
+            response_type.MetadataResponseTopic(error_code=code, name=t.name or "", topic_id=t.topic_id) for t in asked
         ]
-        return response(
+        return response_type(
             controller_id=-1,
             topics=refused,
             error_code=code if request.version >= MetadataRequest.ERROR_CODE else 0,
@@ -46,9 +46,9 @@ def handle(state: ClusterState, request: Request) -> Answer:
             for each in by_id or asked
         ]
     up = [node for node in state.nodes.values() if node.is_up]
-    answer: Any = response(
+    response: Any = response_type(
         brokers=[
-            response.MetadataResponseBroker(node_id=node.number, host=host, port=port, rack=node.rack)
+            response_type.MetadataResponseBroker(node_id=node.number, host=host, port=port, rack=node.rack)
             for node in up
             for host, port in [node.address(request.connection.listener)]
         ],
@@ -57,7 +57,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
         topics=topics,
         cluster_authorized_operations=cluster_operations(state, request),
     )
-    return answer
+    return response
 
 
 def _names_problem(version: int, asked: list[Any]) -> int:

@@ -9,7 +9,7 @@ from kafwire import protocol
 from kafwire.broker.api.offset_commit import name_of
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.groups.offsets import NOTHING, OffsetStore
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 from kafwire.protocol import OffsetFetchRequest
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return the offsets of each group."""
     message = request.message
     response: Any = protocol.OffsetFetchResponse
@@ -53,7 +53,7 @@ def _offsets(state: ClusterState, request: Request, group: str, asked: list[Any]
     else:
         wanted = [(t.name, t.topic_id if in_groups else no_id, t.partition_indexes) for t in asked]
     wants_stable = request.version >= OffsetFetchRequest.STABLE and bool(request.message.require_stable)
-    answers = []
+    responses = []
     for given, topic_id, indexes in wanted:
         name, error = name_of(state, given, topic_id)
         parts = []
@@ -72,7 +72,7 @@ def _offsets(state: ClusterState, request: Request, group: str, asked: list[Any]
                     error_code=code,
                 )
             )
-        answers.append(topic_kind(name=given, partitions=parts))
+        responses.append(topic_kind(name=given, partitions=parts))
         if in_groups:
-            answers[-1].topic_id = topic_id
-    return answers
+            responses[-1].topic_id = topic_id
+    return responses

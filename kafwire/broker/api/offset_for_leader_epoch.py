@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Return the ends of epochs in the leaders' logs."""
     response = protocol.OffsetForLeaderEpochResponse
     topics = []

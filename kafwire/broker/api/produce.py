@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.broker.log.appending import append_batch
 from kafwire.broker.quotas import PRODUCED, Quotas
-from kafwire.broker.request import LATER, Answer, Request
+from kafwire.broker.request import LATER, Request, Response
 from kafwire.broker.topics.placement import has_enough_replicas
 from kafwire.errors import ErrorCode
 from kafwire.protocol import ProduceRequest
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 ADMIN_CLIENT = "__admin_client"  # the only client id that may write to internal topics in Kafka
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Append each partition's batch; with acks=all, respond when the in-sync replicas have it."""
-    message, response = request.message, protocol.ProduceResponse
+    message, response_type = request.message, protocol.ProduceResponse
     acks = message.acks
     topics, leaders, waiting = [], set(), []
     for asked in message.topic_data:
         topic = state.topics.find(asked.name if request.version < ProduceRequest.BY_TOPIC_ID else None, asked.topic_id)
         parts = []
         for data in asked.partition_data:
-            part = response.PartitionProduceResponse(index=data.index, base_offset=-1)
+            part = response_type.PartitionProduceResponse(index=data.index, base_offset=-1)
             parts.append(part)
             if acks not in (-1, 0, 1):
                 part.error_code = ErrorCode.INVALID_REQUIRED_ACKS
@@ -53,19 +53,19 @@ def handle(state: ClusterState, request: Request) -> Answer:
                     part.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         if parts:
             topics.append(
-                response.TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=parts)
+                response_type.TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=parts)
             )
     quotas: Quotas = state.part(Quotas)
-    answer = response(responses=topics, throttle_time_ms=quotas.use(request, PRODUCED, request.size))
+    response = response_type(responses=topics, throttle_time_ms=quotas.use(request, PRODUCED, request.size))
     for leader in sorted(leaders - {-1}):
         host, port = state.nodes[leader].address(request.connection.listener)
-        answer.node_endpoints.append(
-            response.NodeEndpoint(node_id=leader, host=host, port=port, rack=state.nodes[leader].rack)
+        response.node_endpoints.append(
+            response_type.NodeEndpoint(node_id=leader, host=host, port=port, rack=state.nodes[leader].rack)
         )
     if waiting:
-        DelayedProduce(state, request, answer, waiting).begin()
+        DelayedProduce(state, request, response, waiting).begin()
         return LATER
-    return answer
+    return response
 
 
 def _partition(request: Request, topic: Topic | None, index: int, part: Any) -> Partition | None:
@@ -96,7 +96,7 @@ class DelayedProduce:
 
     state: ClusterState
     request: Request
-    answer: Any
+    response: Any
     waiting: list[Awaited]
     is_done: bool = field(default=False)
 
@@ -132,4 +132,4 @@ class DelayedProduce:
     def _finish(self) -> None:
         if not self.waiting and not self.is_done:
             self.is_done = True
-            self.state.reply(self.request, self.answer)
+            self.state.reply(self.request, self.response)

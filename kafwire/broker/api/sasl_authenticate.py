@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafwire import protocol
-from kafwire.broker.request import HANG_UP, Answer, Request
+from kafwire.broker.request import HANG_UP, Request, Response
 from kafwire.broker.security import login
 from kafwire.broker.security.sasl_server import SaslRefusedError
 from kafwire.errors import ErrorCode
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Advance the exchange; a failure closes the connection."""
     response, connection = protocol.SaslAuthenticateResponse, request.connection
     its = login.login_of(connection)

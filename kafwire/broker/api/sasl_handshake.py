@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafwire import protocol
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security import login
 from kafwire.broker.security.credentials import Credentials
 from kafwire.errors import ErrorCode
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Begin an exchange, if the listener has the mechanism."""
     response, connection = protocol.SaslHandshakeResponse, request.connection
     if connection.is_ready and not login.may_begin_again(state, connection):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.broker.api._share_requests import acknowledged, check_member
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.share.share_partitions import SharePartitions
 from kafwire.broker.share.share_sessions import CLOSES, OPENS
 from kafwire.broker.topics.config_store import Refusal
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Respond when all acknowledgements are applied."""
     message, response = request.message, protocol.ShareAcknowledgeResponse
     partitions: SharePartitions = state.part(SharePartitions)

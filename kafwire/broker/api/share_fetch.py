@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.broker.api._share_requests import Result, acknowledged, check_member, places_of
 from kafwire.broker.quotas import Quotas
-from kafwire.broker.request import LATER, Answer, Request
+from kafwire.broker.request import LATER, Request, Response
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.broker.share.acquisition import Asked
 from kafwire.broker.share.share_fetches import DelayedShareFetch, Given
@@ -28,21 +28,21 @@ RECORD_LIMIT = 1  # the acquire mode that may divide batches
 _TELLS_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Respond when there are enough records, or when the wait is over."""
-    message, response = request.message, protocol.ShareFetchResponse
+    message, response_type = request.message, protocol.ShareFetchResponse
     if not state.features.get("share.version"):
-        return response(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        return response_type(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
         check_member(message)
         _check_renewal(message)
         has_said = any(each.acknowledgement_batches for _, each in places_of(message))
         session = _session(state, request, has_said=has_said)
     except Refusal as refusal:
-        answer = response(error_code=refusal.code, error_message=None)
+        response = response_type(error_code=refusal.code, error_message=None)
         if refusal.code is not ErrorCode.SHARE_SESSION_LIMIT_REACHED:
-            return answer
-        state.after(message.max_wait_ms, lambda: state.reply(request, answer))
+            return response
+        state.after(message.max_wait_ms, lambda: state.reply(request, response))
         return LATER
     return _Fetch(state, request, session, has_said=has_said).start()
 
@@ -90,17 +90,17 @@ class _Fetch:
         self._partitions: SharePartitions = state.part(SharePartitions)
         self._refused: dict[Place, int] = {}
 
-    def start(self) -> Answer:
+    def start(self) -> Response:
         """Respond, or wait."""
         message = self._request.message
         if message.share_session_epoch == CLOSES or message.is_renew_ack:
             self._acknowledge()
-            return self._answer({})
+            return self._response({})
         readable = [place for place, cached in self._session.partitions.items() if self._is_readable(place, cached)]
         places = _rotated(readable, message.share_session_epoch)
         if not places or not message.max_records or not message.max_bytes:
             self._acknowledge()
-            return self._answer({})
+            return self._response({})
         quotas: Quotas = self._state.part(Quotas)
         most_bytes = min(message.max_bytes, self._state.config_int("fetch.max.bytes"))
         fetch = DelayedShareFetch(
@@ -115,8 +115,8 @@ class _Fetch:
         given = fetch.look()
         self._acknowledge()
         if given is None:
-            given = fetch.wait(lambda given: self._state.reply(self._request, self._answer(given)))
-        return LATER if given is None else self._answer(given)
+            given = fetch.wait(lambda given: self._state.reply(self._request, self._response(given)))
+        return LATER if given is None else self._response(given)
 
     def _acknowledge(self) -> None:
         if self._has_said:
@@ -134,7 +134,7 @@ class _Fetch:
 
     # --- the response
 
-    def _answer(self, given: Mapping[Place, Given]) -> Any:
+    def _response(self, given: Mapping[Place, Given]) -> Any:
         message, response = self._request.message, protocol.ShareFetchResponse
         quotas: Quotas = self._state.part(Quotas)
         throttle_ms = quotas.fetch(self._request, sum(each.size for each in given.values()))

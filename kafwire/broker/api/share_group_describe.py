@@ -11,7 +11,7 @@ from kafwire.broker.groups.consumer_member import TopicPartition
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.groups.share_assignor import SIMPLE
 from kafwire.broker.groups.share_member import ShareMember
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.errors import ErrorCode
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Describe each group. As in Kafka, groups without a name come first."""
     response = protocol.ShareGroupDescribeResponse
     names = sorted(request.message.group_ids, key=bool)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kafwire import protocol
 from kafwire.broker.api._share_requests import check_member_id
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.broker.topics.config_store import Refusal
 from kafwire.errors import ErrorCode
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LEAVES = -1
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Respond at once: no heartbeat waits for another member."""
     response = protocol.ShareGroupHeartbeatResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.errors import ErrorCode
 from kafwire.protocol import StreamsGroupDescribeRequest
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NOT_STORED = 1  # the status of a topology's description: a broker without the plugin stores none
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Describe each group. As in Kafka, groups without a name come first."""
     response = protocol.StreamsGroupDescribeResponse
     names = sorted(request.message.group_ids, key=bool)

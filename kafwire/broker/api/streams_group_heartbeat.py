@@ -14,7 +14,7 @@ from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.groups.streams_member import LEFT_FOR_A_WHILE
 from kafwire.broker.groups.streams_topics import Status
 from kafwire.broker.groups.streams_topology import InternalTopic
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import Operation, ResourceType
 from kafwire.broker.topics.config_store import Refusal
 from kafwire.broker.topics.creation_errors import CreationErrors
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 3  # errors in a status
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Respond at once: no heartbeat waits for another member."""
     response, message = protocol.StreamsGroupHeartbeatResponse, request.message
     groups: GroupCoordinator = state.part(GroupCoordinator)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.broker.request import LATER, Answer, Request
+from kafwire.broker.request import LATER, Request, Response
 from kafwire.errors import ErrorCode
 from kafwire.protocol import SyncGroupRequest
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Respond when the leader has sent the assignments."""
     message, response = request.message, protocol.SyncGroupResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
@@ -41,14 +41,14 @@ def handle(state: ClusterState, request: Request) -> Answer:
         return response(error_code=code)
     protocol_type, protocol_name = group.protocol_type, group.protocol_name
 
-    def answer(error_code: int, assignment: bytes) -> None:
+    def respond(error_code: int, assignment: bytes) -> None:
         found = response(error_code=error_code, assignment=assignment)
         if not error_code:
             found.protocol_type, found.protocol_name = protocol_type, protocol_name
         state.reply(request, found)
 
     given = {each.member_id: bytes(each.assignment) for each in message.assignments}
-    group.sync(group.members[message.member_id], given, answer)
+    group.sync(group.members[message.member_id], given, respond)
     return LATER
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafwire import protocol
-from kafwire.broker.api._partition_answers import PartitionAnswers
+from kafwire.broker.api._partition_responses import PartitionResponses
 from kafwire.broker.api.offset_commit import name_of
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.groups.offsets import OffsetStore
 from kafwire.broker.groups.offsets_topic import Committed
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.errors import ErrorCode
 from kafwire.producer.outcome.sequencer import Identity
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Keep the offsets until the transaction ends."""
     message, response = request.message, protocol.TxnOffsetCommitResponse
     store: OffsetStore = state.part(OffsetStore)
     groups: GroupCoordinator = state.part(GroupCoordinator)
-    answers = PartitionAnswers(response.TxnOffsetCommitResponsePartition)
+    responses = PartitionResponses(response.TxnOffsetCommitResponsePartition)
     known = []
     for topic in message.topics:
         name, unknown = name_of(state, topic.name, topic.topic_id)
         if unknown:
-            answers.begin(topic)
+            responses.begin(topic)
         for asked in topic.partitions:
             if not unknown and state.topics.partition(name, asked.partition_index) is not None:
                 known.append((topic, name, asked))
             else:
-                answers.add(topic, asked.partition_index, unknown or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                responses.add(topic, asked.partition_index, unknown or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     refusal = _refuses(state, request) if known else 0
     refusal = refusal or groups.check_partitions(
         message.group_id,
@@ -49,7 +49,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     for topic, name, asked in known:
         metadata = asked.committed_metadata or ""
         code = refusal or (ErrorCode.OFFSET_METADATA_TOO_LARGE if len(metadata.encode()) > longest else 0)
-        answers.add(topic, asked.partition_index, code)
+        responses.add(topic, asked.partition_index, code)
         if not code:
             groups.ensure(message.group_id)
             committed = Committed(asked.committed_offset, asked.committed_leader_epoch, metadata, state.wall_ms)
@@ -58,7 +58,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     return response(
         topics=[
             response.TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts)
-            for topic, parts in answers
+            for topic, parts in responses
         ]
     )
 

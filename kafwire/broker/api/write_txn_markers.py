@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.broker.groups.offsets import OffsetStore
 from kafwire.broker.groups.offsets_topic import OFFSETS_TOPIC
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 from kafwire.protocol.versions import TRANSACTION_V2
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
 
 
-def handle(state: ClusterState, request: Request) -> Answer:
+def handle(state: ClusterState, request: Request) -> Response:
     """Write each marker to each of its partitions."""
     response = protocol.WriteTxnMarkersResponse
     found: dict[int, list[Any]] = {}

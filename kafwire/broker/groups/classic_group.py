@@ -139,8 +139,8 @@ class ClassicGroup(ClassicOffsets):
         """Replace a static member by a new one with its instance id: the old one is fenced."""
         before = self.leader
         old.stop_timer()
-        old.answer_join(Joined(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
-        old.answer_sync(ErrorCode.FENCED_INSTANCE_ID)
+        old.respond_to_join(Joined(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
+        old.respond_to_sync(ErrorCode.FENCED_INSTANCE_ID)
         del self.members[old.member_id]
         new = asked
         new.client_id, new.host, new.assignment = old.client_id, old.host, old.assignment
@@ -207,7 +207,7 @@ class ClassicGroup(ClassicOffsets):
         if self.state is GroupState.COMPLETING_REBALANCE:
             for member in self.members.values():
                 member.assignment = b""
-                if member.answer_sync(ErrorCode.REBALANCE_IN_PROGRESS):
+                if member.respond_to_sync(ErrorCode.REBALANCE_IN_PROGRESS):
                     self.keep_alive(member)
         self._awaited.clear()
         self._sync_timer = _cancel(self._sync_timer)
@@ -264,7 +264,7 @@ class ClassicGroup(ClassicOffsets):
             return
         self._enter(GroupState.COMPLETING_REBALANCE)
         for member in self.members.values():
-            member.answer_join(self._joined(member))
+            member.respond_to_join(self._joined(member))
             self.keep_alive(member)
             member.is_new = False
             self._awaited.add(member.member_id)
@@ -308,7 +308,7 @@ class ClassicGroup(ClassicOffsets):
         if member.member_id == self.leader:
             for each in self.members.values():
                 each.assignment = assignments.get(each.member_id, b"")
-                if each.answer_sync(0, each.assignment):
+                if each.respond_to_sync(0, each.assignment):
                     self.keep_alive(each)
             self._enter(GroupState.STABLE)
             self._store()
@@ -333,7 +333,7 @@ class ClassicGroup(ClassicOffsets):
     def _expire(self, member: Member) -> None:
         """End a session, unless the member waits for a response: it sends nothing meanwhile."""
         if member.is_new or (member.on_join is None and member.on_sync is None):
-            member.answer_join(Joined(ErrorCode.UNKNOWN_MEMBER_ID, ""))
+            member.respond_to_join(Joined(ErrorCode.UNKNOWN_MEMBER_ID, ""))
             self._remove(member.member_id)
             self._fewer()
 
@@ -364,7 +364,7 @@ class ClassicGroup(ClassicOffsets):
             code = self.refuses_member(member_id, instance_id)
             if code:
                 return code
-            self.members[member_id].answer_join(Joined(ErrorCode.UNKNOWN_MEMBER_ID, ""))
+            self.members[member_id].respond_to_join(Joined(ErrorCode.UNKNOWN_MEMBER_ID, ""))
         self._remove(member_id)
         return 0
 
@@ -406,8 +406,8 @@ class ClassicGroup(ClassicOffsets):
         """End this coordinator's work for the group. `tell`: it runs, so waiting members get a response."""
         for member in self.members.values():
             if tell:
-                member.answer_join(Joined(ErrorCode.NOT_COORDINATOR, member.member_id))
-                member.answer_sync(ErrorCode.NOT_COORDINATOR)
+                member.respond_to_join(Joined(ErrorCode.NOT_COORDINATOR, member.member_id))
+                member.respond_to_sync(ErrorCode.NOT_COORDINATOR)
             member.stop_timer()
         for timer in self.pending.values():
             timer.cancel()

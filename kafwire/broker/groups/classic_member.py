@@ -72,13 +72,13 @@ class Member:
             self.timer.cancel()
             self.timer = None
 
-    def answer_join(self, joined: Joined) -> None:
+    def respond_to_join(self, joined: Joined) -> None:
         """Send the response to a waiting JoinGroup, if there is one."""
         if self.on_join is not None:
             on_join, self.on_join = self.on_join, None
             on_join(joined)
 
-    def answer_sync(self, error_code: int, assignment: bytes = b"") -> bool:
+    def respond_to_sync(self, error_code: int, assignment: bytes = b"") -> bool:
         """Send the response to a waiting SyncGroup. Return True if there was one."""
         if self.on_sync is None:
             return False

@@ -159,14 +159,14 @@ class ConsumerGroup:
             and (message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None)
             and owned is not None
         )
-        answer = protocol.ConsumerGroupHeartbeatResponse(
+        response = protocol.ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=now.epoch,
             heartbeat_interval_ms=self._cluster.group_config_int(self.group_id, "consumer.heartbeat.interval.ms"),
         )
         if message.member_epoch == 0 or is_full or now.assigned != before.assigned:
-            answer.assignment = _told(now.assigned)
-        return answer
+            response.assignment = _told(now.assigned)
+        return response
 
     def advance(
         self, before: ConsumerMember, updated: ConsumerMember, owned: frozenset[TopicPartition] | None, allows: Allows

@@ -40,7 +40,7 @@ class GroupCoordinator:
         self._state = state
         self.groups: dict[str, Group] = {}
         self.loading: set[str] = set()
-        self.answers: dict[str, int] = {}  # error codes that all requests about a group get
+        self.responses: dict[str, int] = {}  # error codes that all requests about a group get
         self._owners: dict[str, Owner | None] = {}  # the coordinator of each group now
         self._looks = False
         self._topics_made = 0
@@ -59,7 +59,7 @@ class GroupCoordinator:
             return ErrorCode.NOT_COORDINATOR
         if group_id in self.loading:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return self.answers.get(group_id, 0)
+        return self.responses.get(group_id, 0)
 
     # --- coordinators
 
@@ -134,14 +134,16 @@ class GroupCoordinator:
         if message.member_epoch < 0:
             return found.leave(message.member_id, message.instance_id, message.member_epoch)
         found.topics_made = self._topics_made
-        answer = found.heartbeat(message, request.client_id or "", f"/{request.connection.peer}", self._sight(request))
+        response = found.heartbeat(
+            message, request.client_id or "", f"/{request.connection.peer}", self._sight(request)
+        )
         if found is not group:
             if group is not None:
                 group.unload(tell=False)
             found.on_classic_left = lambda leaving: self._downgrade(found, leaving)
             self._add(found)
             found.load()
-        return answer
+        return response
 
     def share(self, group_id: str) -> ShareGroup | None:
         """Return a share group; None: there is none of this name."""
@@ -159,9 +161,9 @@ class GroupCoordinator:
         group = self.to_share(message.group_id, creates=message.member_epoch == 0, kind="Group" if leaves else "")
         if leaves:
             return group.leave(message.member_id)
-        answer = group.heartbeat(message, request.client_id or "", f"/{request.connection.peer}")
+        response = group.heartbeat(message, request.client_id or "", f"/{request.connection.peer}")
         self.add_share(group)
-        return answer
+        return response
 
     def to_share(self, group_id: str, *, creates: bool, kind: str = "") -> ShareGroup:
         """Return the share group of a name, or a new one, not added yet. `kind`: its name in errors.

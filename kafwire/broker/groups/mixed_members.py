@@ -147,8 +147,8 @@ def upgraded(state: ClusterState, classic: ClassicGroup) -> ConsumerGroup:
         name = f"Cannot upgrade classic group {classic.group_id} to consumer group because"
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{name} {why}.")
     for member in classic.members.values():
-        member.answer_join(Joined(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-        member.answer_sync(ErrorCode.REBALANCE_IN_PROGRESS)
+        member.respond_to_join(Joined(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        member.respond_to_sync(ErrorCode.REBALANCE_IN_PROGRESS)
     if classic.protocol_name is None:  # the group never had a generation: Kafka does not expect that
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR.message)
     group = ConsumerGroup(state, classic.group_id)

@@ -112,16 +112,16 @@ class ShareGroup:
         now = updated.step(self.assignment_epoch, target, subscribed, has_changed=has_changed)
         self.members[now.member_id] = now
         self._time_session(now.member_id)
-        answer = protocol.ShareGroupHeartbeatResponse(
+        response = protocol.ShareGroupHeartbeatResponse(
             member_id=now.member_id,
             member_epoch=now.epoch,
             heartbeat_interval_ms=self._cluster.group_config_int(self.group_id, "share.heartbeat.interval.ms"),
         )
         is_full = message.subscribed_topic_names is not None
         if message.member_epoch == 0 or is_full or now.assigned != before.assigned:
-            answer.assignment = _told(now.assigned)
+            response.assignment = _told(now.assigned)
         self._make_ready(after)
-        return answer
+        return response
 
     def _before(self, message: Any) -> ShareMember:
         """Return the member before its heartbeat; a new one if it joins."""

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
-from kafwire.broker.error_answers import ErrorPlace, error_answer, refuse_elements
+from kafwire.broker.error_responses import ErrorPlace, error_response, refuse_elements
 from kafwire.broker.log.batch_header import read_header
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from kafwire.errors import ErrorCode, ProtocolError
 from kafwire.protocol import AddPartitionsToTxnRequest, CreateTopicsRequest, FindCoordinatorRequest, OffsetFetchRequest
@@ -34,29 +34,29 @@ _O, _T = Operation, ResourceType
 # By the resource type in a request.
 _CONFIGURED = {2: _T.TOPIC, 4: _T.CLUSTER, 8: _T.CLUSTER, 16: _T.CLUSTER, 32: _T.GROUP}
 
-Refusal = Callable[["ClusterState", Request], "Answer | None"]
+Refusal = Callable[["ClusterState", Request], "Response | None"]
 
 
-def check(state: ClusterState, request: Request) -> Answer | None:
+def check(state: ClusterState, request: Request) -> Response | None:
     """Return the response to a client without permission; None: the handler gets the rest of the request."""
     for each in _CHECKS.get(request.name, ()):
-        answer = each(state, request)
-        if answer is not None:
-            return answer
+        response = each(state, request)
+        if response is not None:
+            return response
     return None
 
 
 # --- whole requests
 
 
-def _refuse(state: ClusterState, request: Request, resource_type: ResourceType) -> Answer:
-    return error_answer(state, request, ErrorPlace(FAILED[resource_type]))
+def _refuse(state: ClusterState, request: Request, resource_type: ResourceType) -> Response:
+    return error_response(state, request, ErrorPlace(FAILED[resource_type]))
 
 
 def _needs(operation: Operation, resource_type: ResourceType, field: str = "") -> Refusal:
     """Require permission for the resource that a field of the request names; without a field, for the cluster."""
 
-    def refusal(state: ClusterState, request: Request) -> Answer | None:
+    def refusal(state: ClusterState, request: Request) -> Response | None:
         name = getattr(request.message, field) if field else CLUSTER_NAME
         if state.allows(request, operation, resource_type, name or ""):
             return None
@@ -69,7 +69,7 @@ def _cluster(operation: Operation) -> tuple[Refusal, ...]:
     return (_needs(operation, _T.CLUSTER),)
 
 
-def _init_producer_id(state: ClusterState, request: Request) -> Answer | None:
+def _init_producer_id(state: ClusterState, request: Request) -> Response | None:
     if request.message.transactional_id is not None:
         return _needs(_O.WRITE, _T.TRANSACTIONAL_ID, "transactional_id")(state, request)
     connection = request.connection
@@ -80,7 +80,7 @@ def _init_producer_id(state: ClusterState, request: Request) -> Answer | None:
     return _refuse(state, request, _T.CLUSTER)
 
 
-def _transaction_of_records(state: ClusterState, request: Request) -> Answer | None:
+def _transaction_of_records(state: ClusterState, request: Request) -> Response | None:
     name = request.message.transactional_id
     if not _has_transactional_records(request.message):
         return None
@@ -100,13 +100,13 @@ def _has_transactional_records(message: Any) -> bool:
     return False
 
 
-def _partitions_for_transaction(state: ClusterState, request: Request) -> Answer | None:
+def _partitions_for_transaction(state: ClusterState, request: Request) -> Response | None:
     if request.version >= AddPartitionsToTxnRequest.FOR_BROKERS:
         return _needs(_O.CLUSTER_ACTION, _T.CLUSTER)(state, request)
     return _needs(_O.WRITE, _T.TRANSACTIONAL_ID, "v3_and_below_transactional_id")(state, request)
 
 
-def _find_coordinator(state: ClusterState, request: Request) -> Answer | None:
+def _find_coordinator(state: ClusterState, request: Request) -> Response | None:
     kinds = {0: _T.GROUP, 1: _T.TRANSACTIONAL_ID}
     resource_type = kinds.get(request.message.key_type)
     if resource_type is None:
@@ -116,7 +116,7 @@ def _find_coordinator(state: ClusterState, request: Request) -> Answer | None:
     return _each(_O.DESCRIBE, resource_type)(state, request)
 
 
-def _write_markers(state: ClusterState, request: Request) -> Answer | None:
+def _write_markers(state: ClusterState, request: Request) -> Response | None:
     if state.allows(request, _O.ALTER, _T.CLUSTER) or state.allows(request, _O.CLUSTER_ACTION, _T.CLUSTER):
         return None
     response = protocol.WriteTxnMarkersResponse
@@ -159,7 +159,7 @@ def _name_of(state: ClusterState, element: Any) -> str | None:
 def _each(operation: Operation, resource_type: ResourceType, depth: int = 0, message: str | None = None) -> Refusal:
     """Require permission for each resource that a request names, `depth` arrays inwards."""
 
-    def refusal(state: ClusterState, request: Request) -> Answer | None:
+    def refusal(state: ClusterState, request: Request) -> Response | None:
         def code_of(element: Any) -> int:
             name = _name_of(state, element)
             is_allowed = name is None or state.allows(request, operation, resource_type, name)
@@ -175,7 +175,7 @@ def _topics(operation: Operation) -> Refusal:
 
 
 def _configs(operation: Operation) -> Refusal:
-    def refusal(state: ClusterState, request: Request) -> Answer | None:
+    def refusal(state: ClusterState, request: Request) -> Response | None:
         def code_of(resource: Any) -> int:
             resource_type = _CONFIGURED.get(resource.resource_type)
             if resource_type is None:
@@ -188,7 +188,7 @@ def _configs(operation: Operation) -> Refusal:
     return refusal
 
 
-def _committed_topics(state: ClusterState, request: Request) -> Answer | None:
+def _committed_topics(state: ClusterState, request: Request) -> Response | None:
     """Hide offsets of topics that the client may not describe; for all topics, leave these out."""
 
     def hide(struct: Any) -> None:
@@ -198,8 +198,8 @@ def _committed_topics(state: ClusterState, request: Request) -> Answer | None:
     if request.version >= OffsetFetchRequest.GROUPS:
         of_all = {group.group_id for group in message.groups if group.topics is None}
 
-        def hide_in_groups(answer: Any) -> None:
-            for group in answer.groups:
+        def hide_in_groups(response: Any) -> None:
+            for group in response.groups:
                 if group.group_id in of_all:
                     hide(group)
 
@@ -212,7 +212,7 @@ def _committed_topics(state: ClusterState, request: Request) -> Answer | None:
     return _each(_O.DESCRIBE, _T.TOPIC)(state, request)
 
 
-def _create_topics(state: ClusterState, request: Request) -> Answer | None:
+def _create_topics(state: ClusterState, request: Request) -> Response | None:
     names = [topic.name for topic in request.message.topics]
 
     def code_of(topic: Any) -> int:
@@ -221,8 +221,8 @@ def _create_topics(state: ClusterState, request: Request) -> Answer | None:
         is_allowed = state.allows(request, _O.CREATE, _T.TOPIC, topic.name)
         return 0 if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
-    def hide(answer: Any) -> None:
-        for topic in answer.topics:
+    def hide(response: Any) -> None:
+        for topic in response.topics:
             if not topic.error_code and not state.allows(request, _O.DESCRIBE_CONFIGS, _T.TOPIC, topic.name):
                 topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 topic.num_partitions = topic.replication_factor = -1
@@ -233,7 +233,7 @@ def _create_topics(state: ClusterState, request: Request) -> Answer | None:
     return refuse_elements(request, code_of, message="Authorization failed.")
 
 
-def _delete_topics(state: ClusterState, request: Request) -> Answer | None:
+def _delete_topics(state: ClusterState, request: Request) -> Response | None:
     if state.allows(request, _O.DELETE, _T.CLUSTER) or not state.config_is("delete.topic.enable"):
         return None
 
@@ -253,10 +253,10 @@ def _delete_topics(state: ClusterState, request: Request) -> Answer | None:
 # --- parts of responses
 
 
-def _edited(edit: Callable[[Any], object], answer: Answer) -> Answer:
-    if isinstance(answer, Struct):
-        edit(answer)
-    return answer
+def _edited(edit: Callable[[Any], object], response: Response) -> Response:
+    if isinstance(response, Struct):
+        edit(response)
+    return response
 
 
 def _describes(state: ClusterState, request: Request, name: str | None) -> bool:
@@ -267,13 +267,13 @@ def _only(array: str, field: str, resource_type: ResourceType, *, or_cluster: bo
     """Keep only the elements of a response that the client may describe."""
 
     def refusal(state: ClusterState, request: Request) -> None:
-        def hide(answer: Any) -> None:
+        def hide(response: Any) -> None:
             shown = [
                 each
-                for each in getattr(answer, array)
+                for each in getattr(response, array)
                 if state.allows(request, _O.DESCRIBE, resource_type, getattr(each, field))
             ]
-            setattr(answer, array, shown)
+            setattr(response, array, shown)
 
         if not (or_cluster and state.allows(request, _O.DESCRIBE, _T.CLUSTER)):
             request.edits.append(partial(_edited, hide))
@@ -282,20 +282,20 @@ def _only(array: str, field: str, resource_type: ResourceType, *, or_cluster: bo
 
 
 def _topics_of_transactions(state: ClusterState, request: Request) -> None:
-    def hide(answer: Any) -> None:
-        for each in answer.transaction_states:
+    def hide(response: Any) -> None:
+        for each in response.transaction_states:
             each.topics = [topic for topic in each.topics if _describes(state, request, topic.topic)]
 
     request.edits.append(partial(_edited, hide))
 
 
-def _described_partitions(state: ClusterState, request: Request) -> Answer | None:
+def _described_partitions(state: ClusterState, request: Request) -> Response | None:
     if request.message.topics:
         return _topics(_O.DESCRIBE)(state, request)
     return _only("topics", "name", _T.TOPIC)(state, request)
 
 
-def _epochs(state: ClusterState, request: Request) -> Answer | None:
+def _epochs(state: ClusterState, request: Request) -> Response | None:
     if state.allows(request, _O.CLUSTER_ACTION, _T.CLUSTER):
         return None
     return _topics(_O.DESCRIBE)(state, request)
@@ -305,14 +305,14 @@ _READ_GROUP = _needs(_O.READ, _T.GROUP, "group_id")
 _WRITE_TRANSACTION = _needs(_O.WRITE, _T.TRANSACTIONAL_ID, "transactional_id")
 
 
-def _subscribed(state: ClusterState, request: Request) -> Answer | None:
+def _subscribed(state: ClusterState, request: Request) -> Response | None:
     names = request.message.subscribed_topic_names or ()
     if all(_describes(state, request, name) for name in names):
         return None
-    return error_answer(state, request, ErrorPlace(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return error_response(state, request, ErrorPlace(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
 
-def _offset_fetch(state: ClusterState, request: Request) -> Answer | None:
+def _offset_fetch(state: ClusterState, request: Request) -> Response | None:
     if request.version >= OffsetFetchRequest.GROUPS:
         return _each(_O.DESCRIBE, _T.GROUP)(state, request)
     return _needs(_O.DESCRIBE, _T.GROUP, "group_id")(state, request)

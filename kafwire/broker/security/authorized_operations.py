@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import CLUSTER_NAME, Operation, ResourceType
 from kafwire.protocol.spec import Struct
 
@@ -40,20 +40,20 @@ def tell(state: ClusterState, request: Request) -> None:
     """Put the client's operations into the response, where they do not depend on the handler."""
     its = _TOLD.get(request.name)
     if its is not None and its[0](request.message):
-        request.edits.append(lambda answer: _told(state, request, answer))
+        request.edits.append(lambda response: _told(state, request, response))
 
 
-def _told(state: ClusterState, request: Request, answer: Answer) -> Answer:
+def _told(state: ClusterState, request: Request, response: Response) -> Response:
     _, array, name, resource_type, field = _TOLD[request.name]
-    if not isinstance(answer, Struct):
-        return answer
+    if not isinstance(response, Struct):
+        return response
     if not array:
-        setattr(answer, field, cluster_operations(state, request))
-        return answer
-    for each in getattr(answer, array):
+        setattr(response, field, cluster_operations(state, request))
+        return response
+    for each in getattr(response, array):
         if not each.error_code:
             setattr(each, field, operations(state, request, resource_type, getattr(each, name)))
-    return answer
+    return response
 
 
 def _is_asked(message: Any) -> bool:

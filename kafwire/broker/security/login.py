@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafwire.broker.request import HANG_UP, LATER, Answer, Connection, Request
+from kafwire.broker.request import HANG_UP, LATER, Connection, Request, Response
 from kafwire.broker.security.credentials import Credentials
 from kafwire.broker.security.sasl_server import PlainServer, SaslRefusedError, SaslServer, ScramServer
 from kafwire.errors import ErrorCode
@@ -45,7 +45,7 @@ def login_of(connection: Connection) -> Login:
     return found
 
 
-def refuse(state: ClusterState, request: Request, api: str) -> Answer | None:
+def refuse(state: ClusterState, request: Request, api: str) -> Response | None:
     """Return the response to a request that the connection's authentication does not allow; None: it may go on."""
     connection = request.connection
     login: Login | None = connection.login
@@ -54,9 +54,9 @@ def refuse(state: ClusterState, request: Request, api: str) -> Answer | None:
     if login is not None and login.exchange is not None:
         if api == "SaslAuthenticate":
             return None
-        from kafwire.broker.error_answers import ErrorPlace, error_answer
+        from kafwire.broker.error_responses import ErrorPlace, error_response
 
-        return close_after(state, request, error_answer(state, request, ErrorPlace(ErrorCode.ILLEGAL_SASL_STATE)))
+        return close_after(state, request, error_response(state, request, ErrorPlace(ErrorCode.ILLEGAL_SASL_STATE)))
     if not connection.is_ready:
         if api == "ApiVersions" and not login_of(connection).has_versions:
             login_of(connection).has_versions = request.version >= 0
@@ -68,12 +68,12 @@ def refuse(state: ClusterState, request: Request, api: str) -> Answer | None:
     return None if api == "SaslHandshake" and may_begin_again(state, connection) else HANG_UP
 
 
-def close_after(state: ClusterState, request: Request, answer: Answer) -> Answer:
+def close_after(state: ClusterState, request: Request, response: Response) -> Response:
     """Respond to a client that failed to authenticate after a delay, and close its connection then."""
-    if answer is HANG_UP:
+    if response is HANG_UP:
         return HANG_UP
     request.connection.closes = True
-    state.after(state.config_int("connection.failed.authentication.delay.ms"), lambda: state.reply(request, answer))
+    state.after(state.config_int("connection.failed.authentication.delay.ms"), lambda: state.reply(request, response))
     return LATER
 
 
@@ -111,7 +111,7 @@ def advance(state: ClusterState, connection: Connection, token: bytes) -> tuple[
     assert login.exchange is not None
     again = connection.is_ready
     try:
-        answer = login.exchange.evaluate(token)
+        response = login.exchange.evaluate(token)
     except SaslRefusedError as error:
         raise SaslRefusedError(
             str(error)
@@ -119,7 +119,7 @@ def advance(state: ClusterState, connection: Connection, token: bytes) -> tuple[
             f"SASL mechanism {login.mechanism}"
         ) from None
     if login.exchange.user is None:
-        return answer, 0
+        return response, 0
     principal = f"User:{login.exchange.user}"
     if again and principal != connection.principal:
         raise SaslRefusedError(
@@ -132,4 +132,4 @@ def advance(state: ClusterState, connection: Connection, token: bytes) -> tuple[
     lasts_ms = state.part(Credentials).listener(connection.listener).max_reauth_ms
     lasts_ms = state.config_int("connections.max.reauth.ms") if lasts_ms is None else lasts_ms
     connection.session_ends_ms = state.now_ms + lasts_ms if lasts_ms > 0 else None
-    return answer, max(lasts_ms, 0)
+    return response, max(lasts_ms, 0)

@@ -122,10 +122,10 @@ class ScramServer:
         if credential.iterations < MIN_ITERATIONS:
             raise SaslRefusedError
         self._nonce = found["nonce"] + b"%x" % self._random.getrandbits(_NONCE_BITS)
-        answer = b"r=%b,s=%b,i=%d" % (self._nonce, base64.b64encode(credential.salt), credential.iterations)
-        self._first = found["bare"] + b"," + answer
+        response = b"r=%b,s=%b,i=%d" % (self._nonce, base64.b64encode(credential.salt), credential.iterations)
+        self._first = found["bare"] + b"," + response
         self._credential = credential
-        return answer
+        return response
 
     def _end(self, message: bytes, credential: ScramCredential) -> bytes:
         found = _CLIENT_FINAL.fullmatch(message)

@@ -160,13 +160,13 @@ cdef int _end_interrupted(ReaderState *state) noexcept nogil:
     return 0 if state.endless else EIO
 
 
-cdef void _not_exported(ReaderState *state, PyObject *place, int answer) noexcept with gil:
+cdef void _not_exported(ReaderState *state, PyObject *place, int code) noexcept with gil:
     """End the stream before rows that do not fit into Arrow's columns."""
     cdef ColumnReader owner = <ColumnReader> state.owner
     cdef PartitionSlot where = <PartitionSlot> place
     try:
         try:
-            export_error(answer)
+            export_error(code)
         except Exception as problem:
             error = type(problem)(unexported(where.topic, where.partition, state.held_from, state.held_to, problem))
     except Exception as problem:

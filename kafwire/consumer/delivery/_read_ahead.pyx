@@ -12,7 +12,7 @@ from kafwire.records._columns cimport columns_bytes, columns_clear, columns_fini
 
 cdef extern from "kafwire/memory/native/thread.h" nogil:
     int kw_thread_start(pthread_t *thread, void *(*run)(void *) noexcept nogil, void *argument, const char *name)
-    int pthread_join(pthread_t thread, void **answer)
+    int pthread_join(pthread_t thread, void **result)
     int pthread_mutex_init(pthread_mutex_t *lock, const void *attributes)
     int pthread_mutex_destroy(pthread_mutex_t *lock)
     int pthread_mutex_lock(pthread_mutex_t *lock)

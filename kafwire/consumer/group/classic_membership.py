@@ -169,25 +169,25 @@ class ClassicMembership:
         self._member_id, self._generation = "", NO_GENERATION
         return [Send(request, self._options.request_timeout_ms)]
 
-    def answered(self, message: Any, answer: Any, now: float) -> list[Action]:
+    def on_response(self, message: Any, response: Any, now: float) -> list[Action]:
         """See `Membership`."""
         if message is self._beating:
             self._beating = None
-            if answer.error_code in _GONE:
-                return self._unknown(answer.error_code, message.member_id, message.generation_id, now)
-            return self._on_heartbeat(answer.error_code, now)
+            if response.error_code in _GONE:
+                return self._unknown(response.error_code, message.member_id, message.generation_id, now)
+            return self._on_heartbeat(response.error_code, now)
         if message is not self._in_flight:
             return []
         self._in_flight = None
         if self.state is State.LEAVING:
-            if isinstance(message, protocol.JoinGroupRequest) and answer.member_id:
-                self._member_id = answer.member_id
+            if isinstance(message, protocol.JoinGroupRequest) and response.member_id:
+                self._member_id = response.member_id
                 return self._leave()
             self.state = State.OUT
             return []
         if isinstance(message, protocol.JoinGroupRequest):
-            return self._on_join(answer, now)
-        return self._on_sync(answer, now)
+            return self._on_join(response, now)
+        return self._on_sync(response, now)
 
     def failed(self, message: Any, error: KafkaError, now: float) -> list[Action]:
         """See `Membership`: a request without a response is retried. An error of `ENDS` ends the membership."""
@@ -260,18 +260,18 @@ class ClassicMembership:
         timeout_ms = max(options.request_timeout_ms, options.rebalance_timeout_ms + JOIN_SLACK_MS)
         return [Send(request, timeout_ms, apart=True)]
 
-    def _on_join(self, answer: Any, now: float) -> list[Action]:
-        code = answer.error_code
+    def _on_join(self, response: Any, now: float) -> list[Action]:
+        code = response.error_code
         if code == ErrorCode.MEMBER_ID_REQUIRED:
-            self._member_id = answer.member_id
+            self._member_id = response.member_id
             return self._join()
         if code:
             return self._join_refused(code, now)
         self._failures = 0
         self._heard_ms = now
-        self._member_id, self._generation = answer.member_id, answer.generation_id
-        self._protocol = answer.protocol_name or ""
-        self._is_leader = answer.leader == answer.member_id
+        self._member_id, self._generation = response.member_id, response.generation_id
+        self._protocol = response.protocol_name or ""
+        self._is_leader = response.leader == response.member_id
         self._counts = None
         self._beat_ms = now + self._options.heartbeat_interval_ms
         if self._protocol not in self._options.assignors:
@@ -280,7 +280,7 @@ class ClassicMembership:
             return self._sync([])
         try:
             members = []
-            for each in answer.members:
+            for each in response.members:
                 member_id = each.member_id
                 members.append(member_of(member_id, each.group_instance_id, each.metadata))
         except ProtocolError as error:
@@ -293,7 +293,7 @@ class ClassicMembership:
                 )
             )
         self._members = members
-        self._skips = answer.skip_assignment
+        self._skips = response.skip_assignment
         return [LookUp(tuple(sorted({topic for member in members for topic in member.topics})))]
 
     def _sync(self, given: Sequence[tuple[str, bytes]]) -> list[Action]:
@@ -312,11 +312,11 @@ class ClassicMembership:
         timeout_ms = max(self._options.request_timeout_ms, self._options.rebalance_timeout_ms + JOIN_SLACK_MS)
         return [Send(request, timeout_ms, apart=True)]
 
-    def _on_sync(self, answer: Any, now: float) -> list[Action]:
-        if answer.error_code:
-            return self._sync_refused(answer.error_code, now)
+    def _on_sync(self, response: Any, now: float) -> list[Action]:
+        if response.error_code:
+            return self._sync_refused(response.error_code, now)
         try:
-            given = [each for each in assigned(answer.assignment) if each[0] in self._topics]
+            given = [each for each in assigned(response.assignment) if each[0] in self._topics]
         except ProtocolError as error:
             what = f"the assignment of member {self._member_id!r} of group {self._options.group_id!r}"
             return self._fail(Fail(KafkaError(f"{what} cannot be decoded; the leader's assignor made it: {error}")))

@@ -172,7 +172,7 @@ class ConsumerMembership:
         self._in_flight = self._message(LEAVES_FOR_A_WHILE if is_static else LEAVES, {})
         return [Send(self._in_flight, self._options.request_timeout_ms)]
 
-    def answered(self, message: Any, answer: Any, now: float) -> list[Action]:
+    def on_response(self, message: Any, response: Any, now: float) -> list[Action]:
         """See `Membership`."""
         if message is not self._in_flight:
             return []
@@ -180,23 +180,25 @@ class ConsumerMembership:
         if self.state is State.LEAVING:
             self.state = State.OUT
             return []
-        if answer.error_code:
-            return self._refused(answer.error_code, answer.error_message, now)
+        if response.error_code:
+            return self._refused(response.error_code, response.error_message, now)
         self._failures = 0
         self._told |= self._sending
-        if answer.member_id:  # in version 0 the coordinator makes the id
-            self._member_id = answer.member_id
-        self._epoch = answer.member_epoch
+        if response.member_id:  # in version 0 the coordinator makes the id
+            self._member_id = response.member_id
+        self._epoch = response.member_epoch
         self.state = State.STABLE
-        self._interval_ms = answer.heartbeat_interval_ms or self._interval_ms
+        self._interval_ms = response.heartbeat_interval_ms or self._interval_ms
         has_news = bool(self._news())  # changes that came during this heartbeat are sent at once
-        if answer.assignment is not None:
+        if response.assignment is not None:
             self._look_ups, self._look_ms = 0, now
             # Send the owned partitions again, even unchanged: the coordinator waits for the member to report that it
             # does not own a partition that was assigned, and withdrawn before the member took it.
             self._told.pop("topic_partitions", None)
             self._target = frozenset(
-                (topic.topic_id, number) for topic in answer.assignment.topic_partitions for number in topic.partitions
+                (topic.topic_id, number)
+                for topic in response.assignment.topic_partitions
+                for number in topic.partitions
             )
         self._beat_ms = now if has_news else now + self._pause_ms(now)
         return self._reconcile(now)

@@ -63,7 +63,7 @@ class MemberOptions:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a request to the coordinator; `answered` or `failed` follows.
+    """Send a request to the coordinator; `on_response` or `failed` follows.
 
     `apart`: use a separate connection, because the coordinator parks the request.
     """
@@ -169,7 +169,7 @@ class Membership(Protocol):
     def tick(self, now: float) -> list[Action]:
         """Handle the time `wake_ms`."""
 
-    def answered(self, message: Any, answer: Any, now: float) -> list[Action]:
+    def on_response(self, message: Any, response: Any, now: float) -> list[Action]:
         """Handle the coordinator's response to `message`."""
 
     def failed(self, message: Any, error: KafkaError, now: float) -> list[Action]:

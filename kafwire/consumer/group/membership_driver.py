@@ -214,7 +214,7 @@ class MembershipDriver:
                 await connection.open()
             self._parked += action.apart
             try:
-                answer = await connection.call(action.message, timeout_ms=action.timeout_ms)
+                response = await connection.call(action.message, timeout_ms=action.timeout_ms)
             finally:
                 self._parked -= action.apart
         except (KafkaConnectionError, KafkaTimeoutError):
@@ -223,8 +223,8 @@ class MembershipDriver:
             log.debug("kafwire: %s could not be sent: %s", type(action.message).__name__, refusal)
             error = refusal
         else:
-            self._metrics.answered(action.message)
-            self._do(self.membership.answered(action.message, answer, self._engine.now_ms()))
+            self._metrics.on_response(action.message)
+            self._do(self.membership.on_response(action.message, response, self._engine.now_ms()))
             return
         self._do(self.membership.failed(action.message, error, self._engine.now_ms()))
 

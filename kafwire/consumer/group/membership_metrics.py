@@ -21,7 +21,7 @@ class MembershipMetrics:
         self.lost_partitions = 0
         self._since_ms: float | None = None  # when the current rebalance began
 
-    def answered(self, message: Any) -> None:
+    def on_response(self, message: Any) -> None:
         """Count a response of the coordinator."""
         if isinstance(message, _HEARTBEATS):
             self.heartbeats += 1

@@ -29,12 +29,12 @@ class TopicPattern:
         """Return the existing topics that match, by name, without those that the user may not describe."""
         asked_ms = self._cluster.engine.now_ms()
         request: Any = protocol.MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        answer = await self._cluster.call(request)
-        if answer.error_code:
-            raise broker_error(answer.error_code, "listing topics", api="Metadata")
+        response = await self._cluster.call(request)
+        if response.error_code:
+            raise broker_error(response.error_code, "listing topics", api="Metadata")
         found = {
             topic.name: info_of(topic)
-            for topic in answer.topics
+            for topic in response.topics
             if topic.name and not topic.error_code and not topic.is_internal
             and topic.name not in _INTERNAL and self._matches(topic.name)
         }  # fmt: skip

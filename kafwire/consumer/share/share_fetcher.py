@@ -335,7 +335,7 @@ class ShareFetcher:
         message = fetch_request(self._config, self._member_id(), topics, wait_ms=wait_ms, records=records)
         connection = self._cluster.connection(node.number, _ROLE)
         try:
-            answer = await connection.call(message)
+            response = await connection.call(message)
         except FrameTooLargeError as error:
             if alone is not None:
                 raise self._too_large(alone, error) from None
@@ -343,9 +343,9 @@ class ShareFetcher:
             raise
         if alone is not None:
             del node.suspects[alone]
-        self._check(answer, node)
-        self._lock_ms = answer.acquisition_lock_timeout_ms
-        for topic in answer.responses:
+        self._check(response, node)
+        self._lock_ms = response.acquisition_lock_timeout_ms
+        for topic in response.responses:
             for part in topic.partitions:
                 place = (topic.topic_id, part.partition_index)
                 self._note_acknowledged(place, said.get(place, ()), part.acknowledge_error_code)
@@ -381,10 +381,10 @@ class ShareFetcher:
         topics = node.session.acknowledge(said, closes=closes)
         connection = self._cluster.connection(node.number, _ROLE)
         message = acknowledge_request(self._config, self._member_id(), topics, renews=renews)
-        answer = await connection.call(message)
-        self._check(answer, node)
-        self._note_renewed(node.outgoing.renewed, answer)
-        for place, code in codes_of(answer).items():
+        response = await connection.call(message)
+        self._check(response, node)
+        self._note_renewed(node.outgoing.renewed, response)
+        for place, code in codes_of(response).items():
             self._note_acknowledged(place, said.get(place, ()), code)
 
     # --- locks
@@ -406,12 +406,12 @@ class ShareFetcher:
             self._renewal_refused()
             return
         topics = node.session.acknowledge(batches)
-        answer = await connection.call(acknowledge_request(self._config, self._member_id(), topics, renews=True))
-        self._check(answer, node)
-        self._note_renewed(ranges, answer)
+        response = await connection.call(acknowledge_request(self._config, self._member_id(), topics, renews=True))
+        self._check(response, node)
+        self._note_renewed(ranges, response)
         if self.renewal.is_proven:
             return  # other members have the refused records by now
-        codes, now = codes_of(answer), self._engine.now_ms()
+        codes, now = codes_of(response), self._engine.now_ms()
         refused = [each for each in ranges if codes.get(each.place) == ErrorCode.INVALID_RECORD_STATE]
         if refused and all(each.until_ms > now for each in refused):
             self._renewal_refused()
@@ -422,16 +422,16 @@ class ShareFetcher:
         group = self._config.group_id
         log.info("share group %r allows no renewal of locks: records are fetched from one broker at a time", group)
 
-    def _note_renewed(self, ranges: Iterable[AcquiredRange], answer: Any) -> None:
+    def _note_renewed(self, ranges: Iterable[AcquiredRange], response: Any) -> None:
         """Restart the lock time of ranges that a broker has renewed."""
-        codes, lock_ms = codes_of(answer), answer.acquisition_lock_timeout_ms
+        codes, lock_ms = codes_of(response), response.acquisition_lock_timeout_ms
         if lock_ms > 0:
             self.renewal.renewed([each for each in ranges if not codes.get(each.place)], lock_ms)
 
-    def _check(self, answer: Any, node: ShareNode) -> None:
-        code = answer.error_code
+    def _check(self, response: Any, node: ShareNode) -> None:
+        code = response.error_code
         if not code:
-            node.session.answered()
+            node.session.on_response()
             return
         group = self._config.group_id
         raise broker_error(code, f"reading in share group {group!r}", api="ShareFetch", group=group)

@@ -51,7 +51,7 @@ class ShareSession:
         self._asked = set(self._known)
         return ShareTopics(CLOSES if closes else self.epoch, _by_topic(acknowledged))
 
-    def answered(self) -> None:
+    def on_response(self) -> None:
         """Note that the broker has executed the request."""
         self._known = self._asked
         self.epoch = 1 if self.epoch in (OPENS, LAST_EPOCH) else self.epoch + 1

@@ -9,7 +9,7 @@ from kafwire.runtime._interfaces cimport Clock, Notifier, PendingRequest, Reques
 cdef extern from "kafwire/producer/buffer/native/response_waiters.h" nogil:
     ctypedef struct kw_waiters:
         pass
-    ctypedef struct kw_answer:
+    ctypedef struct kw_awaited_response:
         uint64_t token
         int state
         const uint8_t *plain
@@ -19,13 +19,13 @@ cdef extern from "kafwire/producer/buffer/native/response_waiters.h" nogil:
         int64_t log_append_ms
         void (*wake)(void *waiter) noexcept nogil
         void *waiter
-    int KW_ANSWERED
+    int KW_RECEIVED
     kw_waiters *kw_waiters_new()
     void kw_waiters_free(kw_waiters *direct_send)
-    void kw_waiters_await(kw_waiters *direct_send, kw_answer *answer)
-    int kw_waiters_leave(kw_waiters *direct_send, kw_answer *answer)
-    void kw_waiters_call_off(kw_waiters *direct_send, kw_answer *answer)
-    int kw_waiters_read(kw_answer *answer, const kw_buf *frame)
+    void kw_waiters_await(kw_waiters *direct_send, kw_awaited_response *awaited)
+    int kw_waiters_leave(kw_waiters *direct_send, kw_awaited_response *awaited)
+    void kw_waiters_call_off(kw_waiters *direct_send, kw_awaited_response *awaited)
+    int kw_waiters_read(kw_awaited_response *awaited, const kw_buf *frame)
     int kw_waiters_take(void *direct_send, uint64_t token, kw_buf *frame)
 
 
@@ -57,7 +57,7 @@ cdef class DirectSend(DirectWait):
     cdef readonly object connection
     cdef RequestTable requests  # of the connection's socket at the time the partition was leased
     cdef Clock clock
-    cdef object answered
+    cdef object on_response
     cdef readonly ProducerBatch batch  # in flight, or None
     cdef readonly int64_t sent  # number of batches sent
     cdef readonly int64_t end  # the offset after the last acknowledged batch, or -1
@@ -65,7 +65,7 @@ cdef class DirectSend(DirectWait):
     cdef kw_buf *suffix
     cdef bint flexible
     cdef bytes plain
-    cdef kw_answer answer
+    cdef kw_awaited_response awaited
     cdef void *lock  # a PyThread lock; held, except between a wake and the return of the waiting thread
     cdef bint is_awaited
     cdef object producer

@@ -22,7 +22,7 @@ class DirectSend:
         requests: RequestTable,
         connection: BrokerConnection,
         clock: Clock,
-        answered: Callable[[DirectSend, ProducerBatch, Buffer | None, KafkaError | None], object],
+        on_response: Callable[[DirectSend, ProducerBatch, Buffer | None, KafkaError | None], object],
         prefix: bytes,
         suffix: bytes,
         *,

@@ -64,9 +64,9 @@ cdef class ResponseWaiters(ResponseFilter):
 @cython.final
 @cython.no_gc_clear
 cdef class PendingSend(PendingRequest):
-    def answer(self, frame, error):
+    def complete(self, frame, error):
         """Report the response, or the error, to the engine."""
-        self.direct_send.answered(self.direct_send, self.batch, frame, error)
+        self.direct_send.on_response(self.direct_send, self.batch, frame, error)
 
 
 @cython.final
@@ -75,20 +75,20 @@ cdef class DirectSend(DirectWait):
     """Sends batches of an idle partition, one at a time, from the thread that has the record.
 
     `prefix` and `suffix` are the request before the batch's size and after the batch; `flexible`: how the size is
-    encoded. `plain` is a response without an error, with its three numbers at `numbers_at`. `answered(direct send,
+    encoded. `plain` is a response without an error, with its three numbers at `numbers_at`. `on_response(direct send,
     batch, frame, error)` is called on the engine for each request whose response no thread has taken by then. `place`
     is the producer, and the numbers of its next record and batch: (producer, sequence, ordinal), as `Sequencer.lease`
     returns it.
     """
 
     def __cinit__(self, ResponseWaiters waiters not None, RequestTable requests not None, connection,
-                  Clock clock not None, answered, bytes prefix not None, bytes suffix not None, *, bint flexible,
+                  Clock clock not None, on_response, bytes prefix not None, bytes suffix not None, *, bint flexible,
                   bytes plain not None, size_t numbers_at, tuple place not None):
         self.waiters = waiters
         self.connection = connection
         self.requests = requests
         self.clock = clock
-        self.answered = answered
+        self.on_response = on_response
         self.prefix = prefix
         self.flexible = flexible
         self.plain = plain
@@ -103,11 +103,11 @@ cdef class DirectSend(DirectWait):
         PyThread_acquire_lock(<PyThread_type_lock> self.lock, 1)
         if suffix:
             self.suffix = new_segment(suffix)
-        self.answer.plain = <const uint8_t *> PyBytes_AS_STRING(plain)
-        self.answer.size = PyBytes_GET_SIZE(plain)
-        self.answer.numbers_at = numbers_at
-        self.answer.wake = _wake
-        self.answer.waiter = self.lock
+        self.awaited.plain = <const uint8_t *> PyBytes_AS_STRING(plain)
+        self.awaited.size = PyBytes_GET_SIZE(plain)
+        self.awaited.numbers_at = numbers_at
+        self.awaited.wake = _wake
+        self.awaited.waiter = self.lock
 
     def __dealloc__(self):
         kw_buf_unref(self.suffix)
@@ -118,7 +118,7 @@ cdef class DirectSend(DirectWait):
     @property
     def token(self):
         """The token of the request in flight in the connection's request table."""
-        return self.answer.token
+        return self.awaited.token
 
     cdef PendingSend pending_send(self):
         global last_number
@@ -163,7 +163,7 @@ cdef class DirectSend(DirectWait):
         if result:
             self.requests.remove(pending_send.token)
             return False
-        self.answer.token = token
+        self.awaited.token = token
         self.batch = batch
         self.sent_ms = pending_send.sent_ms
         pending_send.batch = batch
@@ -184,12 +184,12 @@ cdef class DirectSend(DirectWait):
         return True
 
     cdef int conclude_plain(self, ProducerBatch batch) except -1:
-        """Complete the batch in flight, which was acknowledged with the numbers in `answer`."""
+        """Complete the batch in flight, which was acknowledged with the numbers in `awaited`."""
         self.batch = None
         self.delivered += batch.count
-        if self.answer.base_offset >= 0:
-            self.end = self.answer.base_offset + batch.count
-        batch.succeed(self.answer.base_offset, self.answer.log_append_ms)
+        if self.awaited.base_offset >= 0:
+            self.end = self.awaited.base_offset + batch.count
+        batch.succeed(self.awaited.base_offset, self.awaited.log_append_ms)
         return 0
 
     cdef void wait(self, ProducerBatch batch, double seconds) except *:
@@ -205,7 +205,7 @@ cdef class DirectSend(DirectWait):
             self.waiters.tell()
             return
         self.is_awaited = True
-        kw_waiters_await(self.waiters.waiters, &self.answer)
+        kw_waiters_await(self.waiters.waiters, &self.awaited)
         try:
             while True:
                 left = <long long> max((until - monotonic_ms(self.clock)) * 1e3, 0)
@@ -222,13 +222,13 @@ cdef class DirectSend(DirectWait):
             self.is_awaited = False
         if status == PY_LOCK_FAILURE and not self.leave():
             return
-        if self.answer.state != KW_ANSWERED:
+        if self.awaited.state != KW_RECEIVED:
             return
         if self.batch is not batch or batch.is_observed():  # others must be notified: the engine does that
             self.waiters.tell()
             return
         # If the request is not in the table, the engine has counted it.
-        if self.requests.remove(self.answer.token):
+        if self.requests.remove(self.awaited.token):
             latency_ms = monotonic_ms(self.clock) - self.sent_ms
             self.responses += 1
             self.latency_ms_sum += latency_ms
@@ -241,17 +241,17 @@ cdef class DirectSend(DirectWait):
 
     cdef bint leave(self) noexcept:
         """Stop waiting; True if it was woken."""
-        if not kw_waiters_leave(self.waiters.waiters, &self.answer):
+        if not kw_waiters_leave(self.waiters.waiters, &self.awaited):
             return False
         PyThread_acquire_lock(<PyThread_type_lock> self.lock, 0)
         return True
 
     cdef void call_off(self) noexcept:
-        kw_waiters_call_off(self.waiters.waiters, &self.answer)
+        kw_waiters_call_off(self.waiters.waiters, &self.awaited)
 
     def complete(self, ProducerBatch batch, Buffer frame not None):
         """On the engine: take the response to the batch in flight, if it is a plain one; True if taken."""
-        if self.batch is not batch or not kw_waiters_read(&self.answer, frame.buf):
+        if self.batch is not batch or not kw_waiters_read(&self.awaited, frame.buf):
             return False
         self.call_off()  # first: afterwards this may be used for another batch
         self.conclude_plain(batch)
@@ -278,7 +278,7 @@ cdef class DirectSend(DirectWait):
             "batch_bytes_max": self.batch_bytes_max,
             "bytes_out": self.bytes_out,
             "responses": self.responses,
-            "bytes_in": self.responses * (SIZE_PREFIX + self.answer.size),
+            "bytes_in": self.responses * (SIZE_PREFIX + self.awaited.size),
             "latency_ms_sum": self.latency_ms_sum,
             "latency_ms_max": self.latency_ms_max,
         }

@@ -347,18 +347,18 @@ cdef int32_t ask(function, str topic, int32_t partitions, PartitionWeights weigh
     key = PyBytes_FromStringAndSize(<const char *> key_data, key_size) if key_size >= 0 else None
     problem = None
     try:
-        answer = function(topic, key, partitions, weights.ids)
+        returned = function(topic, key, partitions, weights.ids)
     except Exception as error:
         problem = error
         said = f"raised {type(error).__name__}: {error}"
     else:
         try:
-            chosen = -1 if isinstance(answer, bool) else operator.index(answer)
+            chosen = -1 if isinstance(returned, bool) else operator.index(returned)
         except TypeError:
             chosen = -1
         if 0 <= chosen < partitions:
             return chosen
-        said = f"returned {answer!r}"
+        said = f"returned {returned!r}"
     raise ConfigError(
         f"{where}the partitioner {getattr(function, '__qualname__', function)} {said}; it must return a partition of "
         f"topic {topic!r}, 0 to {partitions - 1}, for key {_shown(key)}; the record was not sent"

@@ -27,7 +27,7 @@ cdef list cut_batch(Queues queues, ProducerBatch batch, list starts, refused):
     cdef size_t size, at = 0
     cdef int32_t count
     cdef int64_t base
-    cdef int codec, answer
+    cdef int codec, code
     cdef list parts = []
     cdef list ends = starts[1:] + [batch.count]
     if batch.wire is NULL:
@@ -45,16 +45,16 @@ cdef list cut_batch(Queues queues, ProducerBatch batch, list starts, refused):
             count = <int32_t> (end - start)
             if refused is not None and start in refused:
                 part = ProducerBatch.__new__(ProducerBatch, queues.budget, batch.queue, batch.created_ms)
-                answer = writer_copy(NULL, records, size, &at, count, base)
+                code = writer_copy(NULL, records, size, &at, count, base)
             else:
                 part = ProducerBatch.__new__(ProducerBatch, queues.budget, batch.queue, batch.created_ms)
                 if writer_open(&part.writer, FIRST_RESERVE):
                     raise MemoryError("no memory for a part of a batch")
                 part.writer.attributes = batch.wire.data[22] & ~7
                 with nogil:
-                    answer = writer_copy(&part.writer, records, size, &at, count, base)
-            if answer:
-                raise KafkaError(f"a batch could not be split: copying its records failed with code {answer}")
+                    code = writer_copy(&part.writer, records, size, &at, count, base)
+            if code:
+                raise KafkaError(f"a batch could not be split: copying its records failed with code {code}")
             part.count = count
             part.placed = 0 if batch.placed == 0 else count if batch.placed == batch.count else MIXED
             part.closed = True
@@ -134,17 +134,17 @@ cdef list scatter(Queues queues, ProducerBatch batch, Topic topic, const uint8_t
     cdef Rule rule = queues.rule
     cdef ProducerBatch part
     cdef size_t at = 0
-    cdef int answer = 0
+    cdef int code = 0
     cdef int32_t i
     cdef list used = []
     cdef list parts = []
     with nogil:
         for i in range(count):
-            answer = _choose(&rule, records, size, &at, partitions, &weights.table, &sticky_state, &partition[i])
-            if answer:
+            code = _choose(&rule, records, size, &at, partitions, &weights.table, &sticky_state, &partition[i])
+            if code:
                 break
-    if answer:
-        raise KafkaError(f"a batch for {batch.queue.name} could not be decoded (code {answer})")
+    if code:
+        raise KafkaError(f"a batch for {batch.queue.name} could not be decoded (code {code})")
     topic.sticky_state = sticky_state
     memset(number, 0xff, partitions * sizeof(int32_t))
     for i in range(count):
@@ -165,9 +165,9 @@ cdef list scatter(Queues queues, ProducerBatch batch, Topic topic, const uint8_t
     for i in range(count):
         place[2 * i] = number[partition[i]]
         _, part = parts[number[partition[i]]]
-        answer = writer_copy(&part.writer, records, size, &at, 1, base)
-        if answer:
-            raise KafkaError(f"a batch for {batch.queue.name} could not be copied (code {answer})")
+        code = writer_copy(&part.writer, records, size, &at, 1, base)
+        if code:
+            raise KafkaError(f"a batch for {batch.queue.name} could not be copied (code {code})")
         place[2 * i + 1] = part.count
         part.count += 1
     for _, part in parts:
@@ -182,9 +182,9 @@ cdef int _choose(const Rule *rule, const uint8_t *records, size_t size, size_t *
     """Write the partition of the record at `at` to `out`; a sticky record goes to the current sticky partition."""
     cdef const uint8_t *key
     cdef int64_t key_size
-    cdef int answer = record_key(records, size, at, &key, &key_size)
-    if answer:
-        return answer
+    cdef int code = record_key(records, size, at, &key, &key_size)
+    if code:
+        return code
     out[0] = by_key(rule, key, key_size, partitions)
     if out[0] >= 0:
         return 0
@@ -207,14 +207,14 @@ cdef kw_buf *plain_records(ProducerBatch batch, int codec, const uint8_t *record
     """
     cdef kw_buf *out
     cdef const char *reason
-    cdef int answer
+    cdef int code
     resolve_codec(codec)
     out = kw_buf_new(process_pool(), batch.raw_size + 2 * LZ4_ROOM + SLACK)
     if out is NULL:
         raise MemoryError("no memory for the records of a batch")
     with nogil:
-        answer = decompress(codec, records, size, &out, batch.raw_size, batch.raw_size, &reason)
-    if answer:
+        code = decompress(codec, records, size, &out, batch.raw_size, batch.raw_size, &reason)
+    if code:
         kw_buf_unref(out)
-        raise KafkaError(f"a batch could not be read again: decompressing it failed with code {answer}")
+        raise KafkaError(f"a batch could not be read again: decompressing it failed with code {code}")
     return out

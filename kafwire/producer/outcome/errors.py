@@ -15,11 +15,11 @@ from kafwire.records import decode_batches
 
 SHOWN_KEY = 40
 
-PartitionAnswer = protocol.ProduceResponse.PartitionProduceResponse
+PartitionResponse = protocol.ProduceResponse.PartitionProduceResponse
 
 
 def error_of(
-    part: PartitionAnswer,
+    part: PartitionResponse,
     queue: PartitionQueue,
     batch: ProducerBatch,
     connection: BrokerConnection,
@@ -42,7 +42,7 @@ def error_of(
 
 
 def refused_records(
-    part: PartitionAnswer, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection
+    part: PartitionResponse, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection
 ) -> dict[int, KafkaError]:
     """Return the errors of the records that the response names, by index in the batch."""
     refused: dict[int, KafkaError] = {}

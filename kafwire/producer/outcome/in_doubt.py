@@ -104,33 +104,33 @@ class Doubts:
             by_topic.setdefault(queue.topic, []).append(queue.partition)
         request = protocol.DescribeProducersRequest
         topics = [request.TopicRequest(name=name, partition_indexes=parts) for name, parts in by_topic.items()]
-        answers: dict[Where, Any] = {}
+        described: dict[Where, Any] = {}
         is_spoken = request.api_key in connection.versions
         if is_spoken:
             response = await connection.call(request(topics=topics))
-            answers = {(t.name, part.partition_index): part for t in response.topics for part in t.partitions}
+            described = {(t.name, part.partition_index): part for t in response.topics for part in t.partitions}
         problem: KafkaError | None = None
         for queue in queues:
-            answer = answers.get((queue.topic, queue.partition))
+            producers = described.get((queue.topic, queue.partition))
             doubts = queue.sequencer.doubts
             if not doubts:
                 continue
-            if is_spoken and answer is None:
+            if is_spoken and producers is None:
                 problem = KafkaConnectionError(f"{connection.where} did not report the producers of {queue.name}")
                 continue
             error = None
-            if answer is not None:
+            if producers is not None:
                 what = f"the producers of {queue.name}"
-                error = broker_error(answer.error_code, what, api="DescribeProducers", topic=queue.topic)
+                error = broker_error(producers.error_code, what, api="DescribeProducers", topic=queue.topic)
             if error is not None and error.code and error.retriable:
                 problem = error
                 continue
             producer_id = (doubts[0].producer or (-1, -1))[0]
             remembered = None
-            for state in answer.active_producers if answer is not None else ():
+            for state in producers.active_producers if producers is not None else ():
                 if state.producer_id == producer_id:
                     remembered = state.producer_epoch, state.last_sequence
-            left = queue.sequencer.consult(remembered, via, asked=answer is not None and not answer.error_code)
+            left = queue.sequencer.consult(remembered, via, asked=producers is not None and not producers.error_code)
             for batch in [batch for batch, said in left if said is Fate.ABSENT]:
                 self._tell(queue, batch, Fate.ABSENT, NOWHERE, "")
             searched: dict[ProducerBatch, Fate] = {batch: said for batch, said in left if said is not Fate.ABSENT}
@@ -227,7 +227,7 @@ class Doubts:
         )
         topic = request.ListOffsetsTopic(name=queue.topic, partitions=[asked])
         response = await connection.call(request(replica_id=who, isolation_level=0, topics=[topic]))
-        for part in (part for answer in response.topics for part in answer.partitions):
+        for part in (part for topic in response.topics for part in topic.partitions):
             self._check(part.error_code, f"offsets of {queue.name}", "ListOffsets", queue)
             return int(part.offset)
         raise KafkaConnectionError(f"{connection.where} sent no offset for {queue.name}")
@@ -249,7 +249,7 @@ class Doubts:
             version=connection.version_of(request, at_most=at_most),
         )
         self._check(response.error_code, f"reading {queue.name}", "Fetch", queue)
-        for part in (part for answer in response.responses for part in answer.partitions):
+        for part in (part for topic in response.responses for part in topic.partitions):
             self._check(part.error_code, f"reading {queue.name} at offset {offset}", "Fetch", queue)
             return part
         raise KafkaConnectionError(f"{connection.where} sent no records for {queue.name}")

@@ -13,7 +13,7 @@ from kafwire.errors import KafkaConnectionError, KafkaError, ProtocolError
 from kafwire.memory._buffer import Buffer
 from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer._queues import PartitionQueue
-from kafwire.producer.outcome.errors import PartitionAnswer, error_of, refused_records
+from kafwire.producer.outcome.errors import PartitionResponse, error_of, refused_records
 from kafwire.producer.outcome.incomplete_batches import IncompleteBatches, Where
 from kafwire.producer.outcome.retries import Retries
 from kafwire.producer.outcome.sequencer import LOST
@@ -42,7 +42,7 @@ class Responses:
         self._direct_send = direct_send
         self._transactional_id = transactional_id
 
-    def on_answer(
+    def on_response(
         self,
         connection: BrokerConnection,
         version: int,
@@ -52,11 +52,11 @@ class Responses:
         error: KafkaError | None,
     ) -> None:
         """Handle the response (`frame`) or failure (`error`) of a request; neither: acks=0 has no response."""
-        outcomes: dict[Where, PartitionAnswer] = {}
+        outcomes: dict[Where, PartitionResponse] = {}
         if frame is not None:
             try:
                 retired = {queue.topic for queue, _ in group if queue.owner.retired}
-                self._read_answer(connection, version, names, frame, outcomes, retired)
+                self._read_response(connection, version, names, frame, outcomes, retired)
             except Exception as problem:
                 if not isinstance(problem, ProtocolError):
                     log.exception("kafwire: a response of %s could not be handled", connection.where)
@@ -81,7 +81,7 @@ class Responses:
                 if refusal is not None and not refusal.retriable and outcome.record_errors:
                     refused = refused_records(outcome, queue, batch, connection)
                 if self._retries.settle(
-                    queue, batch, outcome.error_code, refusal, refused=refused, answered_by=connection.node
+                    queue, batch, outcome.error_code, refusal, refused=refused, responded_by=connection.node
                 ):
                     is_idle = queue.is_empty and (queue.topic, queue.partition) not in self._batches.waiting
                     batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
@@ -95,13 +95,13 @@ class Responses:
                 log.exception("kafwire: the outcome of a batch for %s could not be handled", queue.name)
                 self._let_go(queue, batch, problem)
 
-    def _read_answer(
+    def _read_response(
         self,
         connection: BrokerConnection,
         version: int,
         names: dict[bytes, str],
         frame: Buffer,
-        outcomes: dict[Where, PartitionAnswer],
+        outcomes: dict[Where, PartitionResponse],
         retired: set[str],
     ) -> None:
         """Decode a response, and put the outcome of each partition into `outcomes`.
@@ -122,7 +122,9 @@ class Responses:
                 if part.error_code in LEADER_ERRORS and part.current_leader.leader_id >= 0 and name not in retired:
                     self._take_hint(name, part, endpoints)
 
-    def _take_hint(self, topic: str, part: PartitionAnswer, endpoints: list[tuple[int, str, int, str | None]]) -> None:
+    def _take_hint(
+        self, topic: str, part: PartitionResponse, endpoints: list[tuple[int, str, int, str | None]]
+    ) -> None:
         """Use the leader that a broker names when it does not lead a partition (KIP-951)."""
         leader = part.current_leader
         if self._metadata.update_leader(topic, part.index, leader.leader_id, leader.leader_epoch, endpoints):

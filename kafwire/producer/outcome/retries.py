@@ -57,12 +57,12 @@ class Retries:
         error: KafkaError | None,
         *,
         refused: Mapping[int, KafkaError] = MappingProxyType({}),
-        answered_by: int = -1,
+        responded_by: int = -1,
     ) -> bool:
         """Settle a batch that returned; True if it was delivered.
 
-        `code` is the broker's, LOST or NOT_SENT. `refused` has the errors of single records, by index. `answered_by` is
-        the broker that sent the response, if one did.
+        `code` is the broker's, LOST or NOT_SENT. `refused` has the errors of single records, by index. `responded_by`
+        is the broker that sent the response, if one did.
         """
         if batch.done:
             self._settle_purged(queue, batch, code)
@@ -79,7 +79,7 @@ class Retries:
             self._turns.all_is_well()
             return True
         if verdict is BatchOutcome.RETRY:
-            self._retry(queue, batch, code, error, answered_by)
+            self._retry(queue, batch, code, error, responded_by)
         elif verdict is not BatchOutcome.DIVIDE:
             self._fail(queue, batch, code, error, refused, in_doubt=verdict is BatchOutcome.DOUBTFUL)
         return False
@@ -126,7 +126,7 @@ class Retries:
         self._batches.give_up(batch, error or KafkaError(f"{queue.name}: error {code}"), in_doubt=in_doubt)
 
     def _retry(
-        self, queue: PartitionQueue, batch: ProducerBatch, code: int, error: KafkaError | None, answered_by: int
+        self, queue: PartitionQueue, batch: ProducerBatch, code: int, error: KafkaError | None, responded_by: int
     ) -> None:
         """Send a batch again after a back-off, or at once if a new leader is known. Look its leader up if needed."""
         where = (queue.topic, queue.partition)
@@ -134,7 +134,7 @@ class Retries:
         batch.last_error = error
         if queue.owner.retired:
             return  # it moves to the recreated topic, if it may
-        if code in LEADER_ERRORS and self._cluster.metadata.leader(*where) not in (-1, answered_by):
+        if code in LEADER_ERRORS and self._cluster.metadata.leader(*where) not in (-1, responded_by):
             self._batches.not_before_ms.pop(where, None)  # the new leader is known already
             return
         wait = delay_ms(

@@ -51,7 +51,7 @@ class SendsBatches(Protocol):
     def on_wake(self) -> None:
         """Send the batches that may be sent now."""
 
-    def on_answer(
+    def on_response(
         self,
         connection: BrokerConnection,
         version: int,
@@ -117,14 +117,14 @@ class DirectSends:
         prefix, suffix, flexible = single_frame(
             head, version, config.acks, config.request_timeout_ms, name, queue.partition
         )
-        plain, numbers_at = plain_answer(version, queue, info.topic_id)
-        answered = partial(self._on_reply, version, {name: queue.topic})
+        plain, numbers_at = plain_response(version, queue, info.topic_id)
+        on_response = partial(self._on_reply, version, {name: queue.topic})
         direct_send = DirectSend(
             waiters,
             requests,
             connection,
             sender.cluster.engine.clock,
-            answered,
+            on_response,
             prefix,
             suffix,
             flexible=flexible,
@@ -182,7 +182,7 @@ class DirectSends:
             self.revoke(queue)
         # Until the revoke, its thread may still be faster.
         if not batch.done or self._is_owed(batch):
-            self._sender.on_answer(direct_send.connection, version, [(queue, batch)], names, frame, error)
+            self._sender.on_response(direct_send.connection, version, [(queue, batch)], names, frame, error)
 
     @staticmethod
     def _is_owed(batch: ProducerBatch) -> bool:
@@ -228,7 +228,7 @@ class DirectSends:
             self._watch = None
 
 
-def plain_answer(version: int, queue: PartitionQueue, topic_id: uuid.UUID) -> tuple[bytes, int]:
+def plain_response(version: int, queue: PartitionQueue, topic_id: uuid.UUID) -> tuple[bytes, int]:
     """Return the bytes of a response without an error, from its correlation id on, and the position of its numbers."""
     part = protocol.ProduceResponse.PartitionProduceResponse(index=queue.partition)
     named: dict[str, Any] = {"topic_id": topic_id} if version >= ProduceRequest.BY_TOPIC_ID else {"name": queue.topic}

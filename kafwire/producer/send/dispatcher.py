@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # The batches of one request, at most one per partition.
 Group = list[tuple[PartitionQueue, ProducerBatch]]
 # Arguments: connection, request version, batches, topic names by their bytes in the request, response, error.
-OnAnswer = Callable[[BrokerConnection, int, Group, dict[bytes, str], Buffer | None, KafkaError | None], object]
+OnResponse = Callable[[BrokerConnection, int, Group, dict[bytes, str], Buffer | None, KafkaError | None], object]
 
 
 class Dispatcher:
@@ -52,7 +52,7 @@ class Dispatcher:
         recreated: RecreatedTopics,
         retries: Retries,
         transactions: Transactions | None,
-        on_answer: OnAnswer,
+        on_response: OnResponse,
     ) -> None:
         self._cluster = cluster
         self._config = config
@@ -65,7 +65,7 @@ class Dispatcher:
         self._recreated = recreated
         self._retries = retries
         self._transactions = transactions
-        self._on_answer = on_answer
+        self._on_response = on_response
 
     def send_some(self, now: float, identity: Identity | None) -> bool:
         """Send a batch of each queue that may send one; False: there was none.
@@ -155,13 +155,13 @@ class Dispatcher:
         )
         by_name = {name: topic for topic, name in names.items()}
 
-        def answered(frame: Buffer | None, error: KafkaError | None) -> None:
-            self._on_answer(connection, version, group, by_name, frame, error)
+        def on_response(frame: Buffer | None, error: KafkaError | None) -> None:
+            self._on_response(connection, version, group, by_name, frame, error)
 
         connection.send(
             correlation_id,
             segments,
-            answered,
+            on_response,
             expect_response=config.acks != 0,
             timeout_ms=config.request_timeout_ms,
         )

@@ -152,7 +152,7 @@ class Sender:
             recreated=self._recreated,
             retries=retries,
             transactions=self.transactions,
-            on_answer=self.on_answer,
+            on_response=self.on_response,
         )
         self._reporter: Reporter | None = None
         if config.metrics_hook is not None:  # last: the engine may take a snapshot at once
@@ -309,7 +309,7 @@ class Sender:
 
     # -- responses
 
-    def on_answer(
+    def on_response(
         self,
         connection: BrokerConnection,
         version: int,
@@ -321,7 +321,7 @@ class Sender:
         """Handle the response (`frame`) or failure (`error`) of a request; neither: acks=0 has no response."""
         if self._turns.is_stopped:  # all its batches have failed already
             return
-        self._responses.on_answer(connection, version, group, names, frame, error)
+        self._responses.on_response(connection, version, group, names, frame, error)
         self.on_outcomes()
 
     def on_outcomes(self) -> None:

@@ -400,16 +400,16 @@ class Transactions:
             self._logic.refused(action, error, Meaning.FATAL)
             return None
         try:
-            answer = await connection.call(message, version=version)
+            response = await connection.call(message, version=version)
         except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:
             self._problem = error
             self._logic.lost(action)
             coordinator.forget(connection.node)
             return backoff_ms
-        if isinstance(answer, protocol.TxnOffsetCommitResponse):
-            self._topics.read(answer.topics)
-        codes, identity = _codes(answer)
-        meaning = self._logic.answered(action, codes, identity)
+        if isinstance(response, protocol.TxnOffsetCommitResponse):
+            self._topics.read(response.topics)
+        codes, identity = _codes(response)
+        meaning = self._logic.on_response(action, codes, identity)
         if meaning is Meaning.FIND_COORDINATOR:
             coordinator.forget(connection.node)
         if meaning in (Meaning.RETRY, Meaning.FIND_COORDINATOR):
@@ -535,21 +535,23 @@ def _check_two_phase(connection: BrokerConnection) -> None:
         )
 
 
-def _codes(answer: Any) -> tuple[dict[tuple[str, int], int] | int, Identity | None]:
+def _codes(response: Any) -> tuple[dict[tuple[str, int], int] | int, Identity | None]:
     """Return a response's error code, or those of its partitions, and the producer's identity if it has one."""
-    if isinstance(answer, protocol.AddPartitionsToTxnResponse):
+    if isinstance(response, protocol.AddPartitionsToTxnResponse):
         return {
             (topic.name, result.partition_index): result.partition_error_code
-            for topic in answer.results_by_topic_v3_and_below
+            for topic in response.results_by_topic_v3_and_below
             for result in topic.results_by_partition
         }, None
-    if isinstance(answer, protocol.TxnOffsetCommitResponse):
+    if isinstance(response, protocol.TxnOffsetCommitResponse):
         return {
-            (topic.name, part.partition_index): part.error_code for topic in answer.topics for part in topic.partitions
+            (topic.name, part.partition_index): part.error_code
+            for topic in response.topics
+            for part in topic.partitions
         }, None
-    producer_id = getattr(answer, "producer_id", -1)
-    identity = Identity(producer_id, answer.producer_epoch) if producer_id >= 0 else None
-    return int(answer.error_code), identity
+    producer_id = getattr(response, "producer_id", -1)
+    identity = Identity(producer_id, response.producer_epoch) if producer_id >= 0 else None
+    return int(response.error_code), identity
 
 
 def _group(group: Any) -> ConsumerGroupMetadata:

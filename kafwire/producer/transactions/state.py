@@ -335,7 +335,7 @@ class Transaction:
         self._is_open = True
         self._needs_epoch = True
 
-    def answered(
+    def on_response(
         self, action: Action, codes: Mapping[Partition, int] | int, identity: Identity | None = None
     ) -> Meaning:
         """Take in a response: one code, or one per partition; and the identity in it."""

@@ -92,10 +92,10 @@ class AwsMskIamExchange:
         if expected != "answer":
             raise AuthenticationError("the broker sent an unexpected AWS_MSK_IAM message")
         try:
-            answer = json.loads(challenge)
+            response = json.loads(challenge)
         except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, dict) or not answer.get("request-id"):
+            response = None
+        if not isinstance(response, dict) or not response.get("request-id"):
             raise AuthenticationError(
                 f"the broker did not accept the AWS credentials: its response: {show(challenge)!r}"
             )

@@ -88,9 +88,9 @@ class GssapiExchange:
                 self._next = "layers" if context.complete else "context"
                 return token or b""
             if expected == "layers" and context is not None:
-                answer = self._choose_layer(context, context.unwrap(challenge).message)
+                response = self._choose_layer(context, context.unwrap(challenge).message)
                 self._next = "end"
-                return answer
+                return response
         except GSSError as problem:
             raise self._refused("the broker's token was rejected", problem) from None
         if expected == "end" and not challenge:

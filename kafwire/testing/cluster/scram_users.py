@@ -41,8 +41,8 @@ def exchange(connection: socket.socket, message: Request[R], version: int) -> R:
         head = stream.read(4)
         if len(head) < 4:
             raise ConnectionResetError("the broker has closed the connection")
-        answer = stream.read(struct.unpack(">i", head)[0])
-    return decode_response(type(message), answer, version)[1]
+        response = stream.read(struct.unpack(">i", head)[0])
+    return decode_response(type(message), response, version)[1]
 
 
 def create_users(security: ClusterSecurity, nodes: Sequence[Node], timeout: float) -> None:

@@ -47,8 +47,8 @@ def _records(
                 yield bytes(part.records or b"")
     elif message_class is FetchResponse:
         _, body = decode_response_header(requests_by_key()[FetchResponse.api_key], frame, version)
-        for answer in FetchResponse.decode(body, version).responses:
-            for found in answer.partitions:
+        for response in FetchResponse.decode(body, version).responses:
+            for found in response.partitions:
                 yield bytes(found.records or b"")
 
 

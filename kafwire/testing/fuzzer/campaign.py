@@ -405,9 +405,9 @@ class Campaign:
             ran = execute.execute(patient, case, destructive=self.options.destructive, topics=self.world.topic_ids())
         except (ForbiddenError, damage.NotApplicableError, KafkaError):
             return None
-        if any(answer.status == execute.SILENT for answer in ran.answers):
+        if any(response.status == execute.SILENT for response in ran.responses):
             return None
-        longest = max(answer.seconds - answer.waits for answer in ran.answers)
+        longest = max(response.seconds - response.waits for response in ran.responses)
         return longest if longest > self.target.timeout else None
 
     def _keep(self, case: Case, transcript: Transcript, violation: Violation, reproduced: str, *, shrunk: bool) -> Find:

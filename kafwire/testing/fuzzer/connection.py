@@ -14,7 +14,7 @@ from kafwire.errors import KafkaConnectionError, KafkaTimeoutError
 from kafwire.protocol.spec import Request
 
 CLIENT_ID = "kafwire-fuzz"
-MAX_ANSWER = 100 << 20
+MAX_RESPONSE = 100 << 20
 _SETTLE_SECONDS = 15.0
 _SETTLE_PAUSE = 0.05
 
@@ -102,7 +102,7 @@ class Connection:
         """
         self.fill(4, deadline)
         (size,) = struct.unpack_from(">i", self._received)
-        if not 4 <= size <= MAX_ANSWER:
+        if not 4 <= size <= MAX_RESPONSE:
             raise BadSizeError(f"a response of {size} bytes is announced")
         self.fill(4 + size, deadline)
         frame = bytes(self._received[4 : 4 + size])

@@ -26,7 +26,7 @@ class Pair:
     failed: int = 0
     closed: int = 0
     silent: int = 0
-    no_answer: int = 0
+    no_response: int = 0
     damaged: int = 0
     errors: Counter[int] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
@@ -54,27 +54,27 @@ class Coverage:
 
     def add(self, transcript: Transcript) -> None:
         """Count a case."""
-        for answer in transcript.answers:
-            step = transcript.case.steps[answer.step]
+        for response in transcript.responses:
+            step = transcript.case.steps[response.step]
             pair = self.pairs.setdefault((step.api, step.version), Pair())
             pair.sent += 1
             pair.damaged += bool(step.damage)
-            if answer.status == execute.ANSWERED:
-                codes = error_codes(answer.response)
+            if response.status == execute.RESPONDED:
+                codes = error_codes(response.response)
                 pair.errors.update(codes)
-                if answer.response is not None and not codes:
+                if response.response is not None and not codes:
                     pair.ok += 1
                 else:
                     pair.failed += 1
-                spent = answer.seconds - answer.waits
+                spent = response.seconds - response.waits
                 if len(pair.seconds) < _SAMPLES:
-                    pair.seconds.append(max(0.0, answer.seconds))
+                    pair.seconds.append(max(0.0, response.seconds))
                 if spent > _SLOW_SECONDS and spent > _SLOW_FACTOR * median(pair.seconds):
                     self.slow.append((spent, step.api, step.version, transcript.case.number))
-            elif answer.status in (execute.CLOSED, execute.REFUSED):
+            elif response.status in (execute.CLOSED, execute.REFUSED):
                 pair.closed += 1
-            elif answer.status == execute.NONE:
-                pair.no_answer += 1
+            elif response.status == execute.NONE:
+                pair.no_response += 1
             else:
                 pair.silent += 1
 
@@ -107,7 +107,7 @@ class Coverage:
                     "with_errors": pair.failed,
                     "closed": pair.closed,
                     "silent": pair.silent,
-                    "no_answer": pair.no_answer,
+                    "no_response": pair.no_response,
                     "error_codes": {_code(code): count for code, count in sorted(pair.errors.items())},
                     "median_ms": round(1000 * median(pair.seconds), 2) if pair.seconds else None,
                 }

@@ -21,7 +21,7 @@ from kafwire.testing.fuzzer.generate import FRESH
 from kafwire.testing.fuzzer.oddities import stamp
 from kafwire.testing.fuzzer.safety import frames_of, permits, read_request, request_class, unfinished
 
-ANSWERED, CLOSED, SILENT, WAITING, NONE, REFUSED, BAD_SIZE = (
+RESPONDED, CLOSED, SILENT, WAITING, NONE, REFUSED, BAD_SIZE = (
     "answered", "closed", "silent", "waiting", "none", "refused", "bad size",
 )  # fmt: skip
 _PATIENCE = 0.3
@@ -33,7 +33,7 @@ class ForbiddenError(Exception):
 
 
 @dataclass
-class Answer:
+class Response:
     """The outcome of one step.
 
     `status`: answered; closed; silent (no response in time); waiting (no response in time, which is allowed); none (no
@@ -51,7 +51,7 @@ class Answer:
     response: Any = None
     error: str = ""
     asked_id: int | None = None
-    answered_id: int | None = None
+    responded_id: int | None = None
     seconds: float = 0.0
     waits: float = 0.0
     extra: int = 0
@@ -62,7 +62,7 @@ class Transcript:
     """A case and its outcomes."""
 
     case: Case
-    answers: list[Answer] = field(default_factory=list)
+    responses: list[Response] = field(default_factory=list)
 
 
 def execute(target: Target, case: Case, *, destructive: bool, topics: dict[str, UUID] | None = None) -> Transcript:
@@ -78,7 +78,7 @@ def execute(target: Target, case: Case, *, destructive: bool, topics: dict[str, 
             run.at_once()
     finally:
         run.close()
-    return Transcript(case, run.answers)
+    return Transcript(case, run.responses)
 
 
 def _renamed(then: dict[str, UUID], now: dict[str, UUID] | None) -> dict[UUID, UUID]:
@@ -94,18 +94,18 @@ class _Run:
         self.destructive = destructive
         self.ids = ids
         self.token = secrets.token_hex(len(FRESH) // 2)
-        self.answers: list[Answer] = []
+        self.responses: list[Response] = []
         self.connection: Connection | None = None
 
     def close(self) -> None:
         if self.connection is not None:
             self.connection.close()
 
-    def _connect(self, answer: Answer) -> bool:
+    def _connect(self, response: Response) -> bool:
         try:
             self.connection = Connection(self.target)
         except KafkaConnectionError as error:
-            answer.status, answer.error = REFUSED, str(error)
+            response.status, response.error = REFUSED, str(error)
             return False
         return True
 
@@ -113,90 +113,90 @@ class _Run:
 
     def in_turns(self) -> None:
         for index, step in enumerate(self.case.steps):
-            answer, stream = self._prepare(index, step)
-            self.answers.append(answer)
-            if self.connection is None and not self._connect(answer):
+            response, stream = self._prepare(index, step)
+            self.responses.append(response)
+            if self.connection is None and not self._connect(response):
                 return
-            self._turn(step, answer, stream)
-            if answer.status != ANSWERED and index + 1 < len(self.case.steps):
+            self._turn(step, response, stream)
+            if response.status != RESPONDED and index + 1 < len(self.case.steps):
                 return
 
-    def _turn(self, step: Step, answer: Answer, stream: bytes) -> None:
+    def _turn(self, step: Step, response: Response, stream: bytes) -> None:
         connection = self.connection
         assert connection is not None
         whole = sum(1 for _ in frames_of(stream))
         rest, _ = unfinished(stream)
-        silent = _no_answer_expected(answer.request) and not step.damage
+        silent = _no_response_expected(response.request) and not step.damage
         began = time.monotonic()
         try:
             connection.send(stream)
             if silent:
-                self._probe(answer, connection)
+                self._probe(response, connection)
                 return
             if rest or not whole:
                 connection.finish()
-            patience = self.target.timeout + answer.waits
-            if answer.waits > self.target.timeout or _may_be_silent(step):
+            patience = self.target.timeout + response.waits
+            if response.waits > self.target.timeout or _may_be_silent(step):
                 patience = _PATIENCE
-            answer.received = connection.receive(began + patience)
-            answer.seconds = time.monotonic() - began
-            answer.status = ANSWERED
+            response.received = connection.receive(began + patience)
+            response.seconds = time.monotonic() - began
+            response.status = RESPONDED
             if not whole:
-                answer.extra = 1
+                response.extra = 1
             elif rest:
-                self._drain(answer, connection, whole)
+                self._drain(response, connection, whole)
         except ClosedError as error:
-            answer.status, answer.received = CLOSED, error.rest
+            response.status, response.received = CLOSED, error.rest
         except TimeoutError as error:
-            waits = answer.waits > self.target.timeout or _may_be_silent(step)
-            answer.status, answer.error = (WAITING if waits else SILENT), str(error)
+            waits = response.waits > self.target.timeout or _may_be_silent(step)
+            response.status, response.error = (WAITING if waits else SILENT), str(error)
         except BadSizeError as error:
-            answer.status, answer.error = BAD_SIZE, str(error)
-        answer.seconds = time.monotonic() - began
-        _read(answer)
+            response.status, response.error = BAD_SIZE, str(error)
+        response.seconds = time.monotonic() - began
+        _read(response)
 
-    def _drain(self, answer: Answer, connection: Connection, whole: int) -> None:
+    def _drain(self, response: Response, connection: Connection, whole: int) -> None:
         """Wait for the close: the rest of the stream is no whole request, so the server must close at its end."""
-        deadline = time.monotonic() + self.target.timeout + answer.waits
+        deadline = time.monotonic() + self.target.timeout + response.waits
         count = 1
         try:
             while True:
                 connection.receive(deadline)
                 count += 1
         except ClosedError:
-            answer.extra = max(0, count - whole)
+            response.extra = max(0, count - whole)
         except TimeoutError as error:
-            answer.status, answer.error = SILENT, f"after the end of the stream: {error}"
+            response.status, response.error = SILENT, f"after the end of the stream: {error}"
 
-    def _probe(self, answer: Answer, connection: Connection) -> None:
+    def _probe(self, response: Response, connection: Connection) -> None:
         """Send a probe after a request without acknowledgement: the next response must be the probe's."""
         probe = protocol.encode_request(protocol.ApiVersionsRequest(), 0, 77, CLIENT_ID)
-        answer.status = NONE
+        response.status = NONE
         try:
             connection.send(struct.pack(">i", len(probe)) + probe)
             data = connection.receive(time.monotonic() + self.target.timeout)
             if data[:4] != struct.pack(">i", 77):
-                answer.status, answer.received = ANSWERED, data
-                answer.error = "a response came to a request that has none (acks=0)"
+                response.status, response.received = RESPONDED, data
+                response.error = "a response came to a request that has none (acks=0)"
         except ClosedError:
             # A broker closes the connection to report a failure, as it may not respond.
             pass
         except TimeoutError as error:
-            answer.status, answer.error = SILENT, f"the next request: {error}"
+            response.status, response.error = SILENT, f"the next request: {error}"
         except BadSizeError as error:
-            answer.status, answer.error = BAD_SIZE, str(error)
+            response.status, response.error = BAD_SIZE, str(error)
 
     # -- all requests before the first response
 
     def at_once(self) -> None:
         streams = []
         for index, step in enumerate(self.case.steps):
-            answer, stream = self._prepare(index, step)
-            self.answers.append(answer)
+            response, stream = self._prepare(index, step)
+            self.responses.append(response)
             streams.append(stream)
         # A request that ends early swallows the beginning of the next one, which changes the requests behind it.
         self._permit(b"".join(streams), "the requests, as they follow each other,")
-        if not self._connect(self.answers[0]):
+        if not self._connect(self.responses[0]):
             return
         connection = self.connection
         assert connection is not None
@@ -205,31 +205,31 @@ class _Run:
             self._write(connection, streams)
         except (ClosedError, TimeoutError) as error:
             # Responses that came before are read all the same.
-            self.answers[-1].error = str(error)
+            self.responses[-1].error = str(error)
         deadline = began + self.target.timeout
-        for answer in self.answers:
-            deadline += answer.waits
-            self._read_in_order(connection, answer, deadline)
-            answer.seconds = time.monotonic() - began
-            _read(answer)
-            if answer.status in (SILENT, BAD_SIZE):
+        for response in self.responses:
+            deadline += response.waits
+            self._read_in_order(connection, response, deadline)
+            response.seconds = time.monotonic() - began
+            _read(response)
+            if response.status in (SILENT, BAD_SIZE):
                 return
         if self.case.delivery == cases.HALF_CLOSED:
             self._await_end(connection)
 
-    def _read_in_order(self, connection: Connection, answer: Answer, deadline: float) -> None:
+    def _read_in_order(self, connection: Connection, response: Response, deadline: float) -> None:
         try:
-            answer.received = connection.receive(deadline)
-            answer.status = ANSWERED
+            response.received = connection.receive(deadline)
+            response.status = RESPONDED
         except ClosedError as error:
-            answer.status, answer.received = CLOSED, error.rest
+            response.status, response.received = CLOSED, error.rest
         except TimeoutError as error:
-            answer.status, answer.error = SILENT, str(error)
+            response.status, response.error = SILENT, str(error)
         except BadSizeError as error:
-            answer.status, answer.error = BAD_SIZE, str(error)
+            response.status, response.error = BAD_SIZE, str(error)
 
     def _await_end(self, connection: Connection) -> None:
-        last = self.answers[-1]
+        last = self.responses[-1]
         try:
             connection.receive(time.monotonic() + self.target.timeout)
             last.extra = 1
@@ -261,42 +261,42 @@ class _Run:
             never = "at all" if self.destructive else "without --destructive"
             raise ForbiddenError(f"{what} may not be sent {never}")
 
-    def _prepare(self, index: int, step: Step) -> tuple[Answer, bytes]:
+    def _prepare(self, index: int, step: Step) -> tuple[Response, bytes]:
         message = paths.clone(step.message)
         for bind in step.binds:
-            _bind(message, bind, self.answers)
+            _bind(message, bind, self.responses)
         _refresh(message, self.token, self.ids)
         correlation_id = _FIRST_CORRELATION_ID + index
         frame = protocol.encode_request(message, step.version, correlation_id, CLIENT_ID)
-        answer = Answer(index, api=step.api, version=step.version, request=message, asked_id=correlation_id)
-        answer.waits = waits(message)
+        response = Response(index, api=step.api, version=step.version, request=message, asked_id=correlation_id)
+        response.waits = waits(message)
         if step.damage:
             spans = dissect(request_class(step.api), step.version, frame)
             stream = damage.apply(frame, spans, step.damage)
-            _as_seen(answer, stream)
+            _as_seen(response, stream)
         else:
             stream = struct.pack(">i", len(frame)) + frame
         self._permit(stream, f"{step.api} version {step.version}")
-        answer.sent = stream
-        return answer, stream
+        response.sent = stream
+        return response, stream
 
 
-def _as_seen(answer: Answer, stream: bytes) -> None:
+def _as_seen(response: Response, stream: bytes) -> None:
     """Read damaged bytes as the server reads them."""
     seen = next(frames_of(stream), b"")
-    answer.asked_id = struct.unpack_from(">i", seen, 4)[0] if len(seen) >= 8 else None
+    response.asked_id = struct.unpack_from(">i", seen, 4)[0] if len(seen) >= 8 else None
     read = read_request(seen)
     if read is None:
-        answer.api, answer.version, answer.request = "", -1, None
+        response.api, response.version, response.request = "", -1, None
         return
-    answer.api, answer.version, answer.request = read
-    answer.waits = max(answer.waits, waits(read[2]))
+    response.api, response.version, response.request = read
+    response.waits = max(response.waits, waits(read[2]))
 
 
-def _bind(message: Any, bind: Bind, answers: list[Answer]) -> None:
-    if bind.step >= len(answers) or answers[bind.step].response is None:
+def _bind(message: Any, bind: Bind, responses: list[Response]) -> None:
+    if bind.step >= len(responses) or responses[bind.step].response is None:
         return
-    response = answers[bind.step].response
+    response = responses[bind.step].response
     try:
         if bind.target.endswith("@producer"):
             path = paths.parse(bind.target.removesuffix("@producer"))
@@ -349,19 +349,21 @@ def _may_be_silent(step: Step) -> bool:
     return bool(step.damage) and step.message.api_key == 0
 
 
-def _no_answer_expected(request: Any) -> bool:
+def _no_response_expected(request: Any) -> bool:
     return isinstance(request, Request) and request.api_key == 0 and getattr(request, "acks", 1) == 0
 
 
-def _read(answer: Answer) -> None:
+def _read(response: Response) -> None:
     """Decode the response."""
-    if answer.status != ANSWERED or answer.error:
+    if response.status != RESPONDED or response.error:
         return
-    if len(answer.received) >= 4:
-        (answer.answered_id,) = struct.unpack_from(">i", answer.received)
-    if not answer.api or not answer.received:
+    if len(response.received) >= 4:
+        (response.responded_id,) = struct.unpack_from(">i", response.received)
+    if not response.api or not response.received:
         return
     try:
-        _, answer.response = protocol.decode_response(request_class(answer.api), answer.received, answer.version)
+        _, response.response = protocol.decode_response(
+            request_class(response.api), response.received, response.version
+        )
     except ProtocolError as error:
-        answer.error = str(error)
+        response.error = str(error)

@@ -112,7 +112,7 @@ class Find:
             "shrunk": self.shrunk,
             "destructive": self.destructive,
             "case": self.case.to_json(),
-            "exchange": [_exchange(answer) for answer in self.transcript.answers],
+            "exchange": [_exchange(response) for response in self.transcript.responses],
         }
 
     def write(self, folder: Path) -> list[Path]:
@@ -135,17 +135,17 @@ class Find:
         return [json_file, test_file]
 
 
-def _exchange(answer: Any) -> dict[str, Any]:
+def _exchange(response: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "sent": answer.sent[:_BYTES_SHOWN].hex(),
-        "status": answer.status,
-        "received": answer.received[:_BYTES_SHOWN].hex(),
+        "sent": response.sent[:_BYTES_SHOWN].hex(),
+        "status": response.status,
+        "received": response.received[:_BYTES_SHOWN].hex(),
     }
-    if answer.error:
-        found["error"] = answer.error
-    if answer.response is not None:
+    if response.error:
+        found["error"] = response.error
+    if response.response is not None:
         try:
-            found["answer"] = to_json(answer.response, answer.version)
+            found["answer"] = to_json(response.response, response.version)
         except ProtocolError as error:
             # The response may have another version than the request: a refused ApiVersions request gets version 0.
             found["answer"] = str(error)

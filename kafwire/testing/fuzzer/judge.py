@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kafwire.testing.fuzzer import case as cases
 from kafwire.testing.fuzzer import execute, rules
 from kafwire.testing.fuzzer.case import Case
-from kafwire.testing.fuzzer.execute import Answer, Transcript
+from kafwire.testing.fuzzer.execute import Response, Transcript
 from kafwire.testing.fuzzer.world import World
 
 CLOSED, HANG, CORRELATION, UNREADABLE, UNASKED, BAD_SIZE, REFUSED = (
@@ -46,33 +46,39 @@ def judge(transcript: Transcript, world: World) -> list[Violation]:
     found: list[Violation] = []
     closed = False
     half_closed = transcript.case.delivery == cases.HALF_CLOSED
-    for answer in transcript.answers:
-        step = transcript.case.steps[answer.step]
+    for response in transcript.responses:
+        step = transcript.case.steps[response.step]
         if closed:
             # The server never reads requests behind one that closed the connection; they are no finds.
             break
-        closed = answer.status == execute.CLOSED
-        for rule, said in _connection(transcript.case, answer, damaged=bool(step.damage), half_closed=half_closed):
-            found.append(Violation(rule, answer.step, said, PROMISES[rule]))
-        if answer.response is not None and answer.request is not None and answer.answered_id == answer.asked_id:
-            for broken, said in rules.broken(answer.api, answer.request, answer.response, answer.version, world):
-                found.append(Violation(broken.name, answer.step, said, broken.promise))
+        closed = response.status == execute.CLOSED
+        for rule, said in _connection(transcript.case, response, damaged=bool(step.damage), half_closed=half_closed):
+            found.append(Violation(rule, response.step, said, PROMISES[rule]))
+        if (
+            response.response is not None
+            and response.request is not None
+            and response.responded_id == response.asked_id
+        ):
+            for broken, said in rules.broken(
+                response.api, response.request, response.response, response.version, world
+            ):
+                found.append(Violation(broken.name, response.step, said, broken.promise))
     return found
 
 
-def _connection(case: Case, answer: Answer, *, damaged: bool, half_closed: bool) -> Iterator[tuple[str, str]]:
-    if answer.status == execute.REFUSED:
-        yield REFUSED, answer.error
-    elif answer.status == execute.SILENT:
+def _connection(case: Case, response: Response, *, damaged: bool, half_closed: bool) -> Iterator[tuple[str, str]]:
+    if response.status == execute.REFUSED:
+        yield REFUSED, response.error
+    elif response.status == execute.SILENT:
         yield HANG, "no response and no close in time"
-    elif answer.status == execute.BAD_SIZE:
-        yield BAD_SIZE, answer.error
-    elif answer.status == execute.CLOSED and not damaged and not half_closed:
+    elif response.status == execute.BAD_SIZE:
+        yield BAD_SIZE, response.error
+    elif response.status == execute.CLOSED and not damaged and not half_closed:
         yield CLOSED, f"the connection was closed instead of a response ({case.kind} request)"
-    elif answer.status == execute.ANSWERED:
-        if answer.extra or "acks=0" in answer.error:
-            yield UNASKED, answer.error or "more responses than requests"
-        elif answer.asked_id is not None and answer.answered_id != answer.asked_id:
-            yield CORRELATION, f"correlation id {answer.answered_id} in the response to {answer.asked_id}"
-        elif answer.error:
-            yield UNREADABLE, answer.error
+    elif response.status == execute.RESPONDED:
+        if response.extra or "acks=0" in response.error:
+            yield UNASKED, response.error or "more responses than requests"
+        elif response.asked_id is not None and response.responded_id != response.asked_id:
+            yield CORRELATION, f"correlation id {response.responded_id} in the response to {response.asked_id}"
+        elif response.error:
+            yield UNREADABLE, response.error

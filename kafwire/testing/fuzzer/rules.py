@@ -28,7 +28,7 @@ ANY = "*"
 class Rule:
     """One promise. `api` "*" is every API; `check` gets request, response, version and the survey of the server.
 
-    `asked` and `answered` are the paths in request and response of a rule made from paths.
+    `asked` and `responded` are the paths in request and response of a rule made from paths.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Rule:
     check: Check
     promise: str
     asked: str = ""
-    answered: str = ""
+    responded: str = ""
 
 
 def select(message: Any, path: str) -> Iterator[tuple[Any, ...]]:
@@ -77,7 +77,7 @@ def _failed(response: Any) -> bool:
 def echo(
     api: str,
     asked: str,
-    answered: str,
+    responded: str,
     *,
     exact: bool = True,
     when: Callable[[Any, Any, int], bool] | None = None,
@@ -92,33 +92,33 @@ def echo(
         del world
         if _failed(response) or (when is not None and not when(request, response, version)):
             return
-        wanted, got = list(select(request, asked)), list(select(response, answered))
+        wanted, got = list(select(request, asked)), list(select(response, responded))
         unasked = set(got) - set(wanted)
         if unasked:
-            yield f"has items that were not requested: {sorted(map(repr, unasked))[:3]} in {answered}"
+            yield f"has items that were not requested: {sorted(map(repr, unasked))[:3]} in {responded}"
         if exact:
             missing = set(wanted) - set(got)
             if missing:
-                yield f"leaves out {sorted(map(repr, missing))[:3]} in {answered}"
+                yield f"leaves out {sorted(map(repr, missing))[:3]} in {responded}"
         twice = [each for each, count in Counter(got).items() if count > 1]
         if twice and len(set(wanted)) == len(wanted):
-            yield f"has {sorted(map(repr, twice))[:3]} twice in {answered}"
+            yield f"has {sorted(map(repr, twice))[:3]} twice in {responded}"
 
-    return Rule("echo", api, check, promise, asked, answered)
+    return Rule("echo", api, check, promise, asked, responded)
 
 
-def same_count(api: str, asked: str, answered: str, *, promise: str = "one result for each entry, in order") -> Rule:
+def same_count(api: str, asked: str, responded: str, *, promise: str = "one result for each entry, in order") -> Rule:
     """The response has as many results as the request has entries, if no two entries are equal."""
 
     def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
         del version, world
         entries = getattr(request, asked)
-        wanted, got = len(entries), len(getattr(response, answered))
+        wanted, got = len(entries), len(getattr(response, responded))
         alike = len({repr(each.to_dict()) for each in entries}) < len(entries)
         if not alike and wanted != got and not _failed(response):
-            yield f"{answered} has {got} entries for {wanted} in {asked}"
+            yield f"{responded} has {got} entries for {wanted} in {asked}"
 
-    return Rule("count", api, check, promise, f"{asked}[]", f"{answered}[]")
+    return Rule("count", api, check, promise, f"{asked}[]", f"{responded}[]")
 
 
 def unique(api: str, path: str, *, promise: str) -> Rule:
@@ -130,7 +130,7 @@ def unique(api: str, path: str, *, promise: str) -> Rule:
         if twice:
             yield f"{path} has {sorted(map(repr, twice))[:3]} more than once"
 
-    return Rule("unique", api, check, promise, answered=path)
+    return Rule("unique", api, check, promise, responded=path)
 
 
 def at_least(api: str, path: str, low: int, *, when_ok: bool = True, promise: str) -> Rule:
@@ -147,7 +147,7 @@ def at_least(api: str, path: str, low: int, *, when_ok: bool = True, promise: st
             if value < low and not (when_ok and code):
                 yield f"{path} is below {low}"
 
-    return Rule("range", api, check, promise, answered=path)
+    return Rule("range", api, check, promise, responded=path)
 
 
 def rising(api: str, path: str, *, promise: str) -> Rule:
@@ -162,7 +162,7 @@ def rising(api: str, path: str, *, promise: str) -> Rule:
             if code == 0 and known != sorted(known):
                 yield f"{path} are not in order"
 
-    return Rule("order", api, check, promise, answered=path)
+    return Rule("order", api, check, promise, responded=path)
 
 
 def only_if_ok(api: str, check: Callable[[Any, Any, int], str | None], promise: str, name: str = "value") -> Rule:

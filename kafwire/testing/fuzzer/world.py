@@ -147,9 +147,9 @@ def _read_offsets(connection: Connection, world: World) -> None:
         ]
         request = ListOffsetsRequest(replica_id=-1, topics=topics)
         response, _ = _ask(connection, world, "ListOffsets", partial(_always, request))
-        for answered in response.topics:
-            for part in answered.partitions:
-                partition = world.topics[answered.name].partitions.get(part.partition_index)
+        for responded in response.topics:
+            for part in responded.partitions:
+                partition = world.topics[responded.name].partitions.get(part.partition_index)
                 if partition is not None and part.error_code == 0:
                     if timestamp == _EARLIEST:
                         partition.start = part.offset

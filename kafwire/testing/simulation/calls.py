@@ -42,5 +42,5 @@ DROPPED = Dropped()
 NEVER = Never()
 HANGUP = Hangup()
 # bytes: a raw frame after the correlation id. None: the next handler, and at last the broker, makes the response.
-Answer = Any
-Handler = Callable[[Call], Answer]
+Response = Any
+Handler = Callable[[Call], Response]

@@ -27,7 +27,7 @@ from kafwire.errors import ErrorCode
 from kafwire.testing.simulation.calls import HANGUP
 from kafwire.testing.simulation.clock import WALL_S
 from kafwire.testing.simulation.links import Link
-from kafwire.testing.simulation.network import Answered, Connection
+from kafwire.testing.simulation.network import Connection, OnResponse
 from kafwire.testing.simulation.world import BaseWorld
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 LISTENER = "PLAINTEXT"
 PORT = 9092
-_NO_ANSWER = b""
+_NO_RESPONSE = b""
 
 
 class ClusterNode:
@@ -73,14 +73,14 @@ class ClusterNode:
         """True if the broker is stopped."""
         return not self._world.state.nodes[self.number].is_up
 
-    def receive(self, connection: Connection, data: bytes, answered: Answered) -> None:
+    def receive(self, connection: Connection, data: bytes, on_response: OnResponse) -> None:
         """See `BaseNode`."""
         known = self._connections.get(connection)
         if known is None:
             known = self._connections[connection] = self._world.state.connect(self.number, LISTENER, "10.1.0.1")
             known.number = connection.number
         request = self._asked[connection] = self.read(known, data)
-        self._world.ask(request, answered)
+        self._world.ask(request, on_response)
 
     def read(self, connection: broker.Connection, data: bytes) -> Request:
         """Decode a request."""
@@ -115,12 +115,12 @@ class ClusterWorld(BaseWorld):
         self.reachable_since_s = 0.0  # the same for faults of brokers and of the network alone
         self.throttles: dict[int, int] = {}  # by broker: the throttle time of its responses, in ms
         self.is_busy = False  # the state handles a request, or its timers
-        self._asked: dict[Request, Answered] = {}
+        self._asked: dict[Request, OnResponse] = {}
         self._due: TimerHandle | None = None
         self._moves = itertools.count(1)
         self._stale: dict[int, Any] = {}  # by broker that lags: its stale Metadata response
         self._denying: set[int] = set()  # lagging brokers that deny topics that they do not know yet
-        self.state.interceptors.append(self._answer_stale)
+        self.state.interceptors.append(self._respond_stale)
 
     @property
     def links(self) -> dict[int, Link]:
@@ -129,9 +129,9 @@ class ClusterWorld(BaseWorld):
 
     # --- requests
 
-    def ask(self, request: Request, answered: Answered) -> None:
+    def ask(self, request: Request, on_response: OnResponse) -> None:
         """Pass a request to the state, which responds now or later."""
-        self._asked[request] = answered
+        self._asked[request] = on_response
         self.is_busy = True
         dispatch.receive(self.state, request, self.loop.time() * 1000.0)
         self.is_busy = False
@@ -149,22 +149,22 @@ class ClusterWorld(BaseWorld):
         """Deliver the responses that are ready."""
         # A delivered response can trigger another request.
         while replies := self.state.take_replies():
-            for request, answer in replies:
-                answered = self._asked.pop(request, None)
-                if answered is not None:
-                    answered(request, self._as_sent(request, answer))
+            for request, response in replies:
+                on_response = self._asked.pop(request, None)
+                if on_response is not None:
+                    on_response(request, self._as_sent(request, response))
         self._arrange()
 
-    def _as_sent(self, request: Request, answer: Any) -> Any:
-        if answer is broker.HANG_UP:
+    def _as_sent(self, request: Request, response: Any) -> Any:
+        if response is broker.HANG_UP:
             return HANGUP
-        if answer is broker.NO_ANSWER:
-            return _NO_ANSWER
+        if response is broker.NO_RESPONSE:
+            return _NO_RESPONSE
         throttle_ms = self.throttles.get(request.node, 0)
-        kind: Any = type(answer)
+        kind: Any = type(response)
         if throttle_ms and _tells_throttle(kind, request.version):
-            answer.throttle_time_ms = throttle_ms
-        return answer
+            response.throttle_time_ms = throttle_ms
+        return response
 
     def _arrange(self) -> None:
         due_ms = self.state.next_due_ms
@@ -213,7 +213,7 @@ class ClusterWorld(BaseWorld):
         if denies:
             self._denying.add(node)
         asked = Request(self.state.connect(node, LISTENER), protocol.MetadataRequest(topics=None), 13)
-        self._asked[asked] = lambda _, answer: self._stale.__setitem__(node, answer)
+        self._asked[asked] = lambda _, response: self._stale.__setitem__(node, response)
         dispatch.receive(self.state, asked, self.loop.time() * 1000.0)
         self._take()
 
@@ -222,22 +222,22 @@ class ClusterWorld(BaseWorld):
         self._stale.pop(node, None)
         self._denying.discard(node)
 
-    def _answer_stale(self, request: Request) -> Any:
+    def _respond_stale(self, request: Request) -> Any:
         known = self._stale.get(request.node) if request.name == "Metadata" else None
         if known is None:
             return None
-        response = protocol.MetadataResponse
-        answer = response(
+        response_type = protocol.MetadataResponse
+        response = response_type(
             brokers=known.brokers, cluster_id=known.cluster_id, controller_id=known.controller_id, topics=known.topics
         )
         if request.message.topics is not None:
             wanted = {topic.name or topic.topic_id for topic in request.message.topics}
-            answer.topics = [topic for topic in known.topics if topic.name in wanted or topic.topic_id in wanted]
-            if len(answer.topics) < len(wanted) and request.node not in self._denying:
+            response.topics = [topic for topic in known.topics if topic.name in wanted or topic.topic_id in wanted]
+            if len(response.topics) < len(wanted) and request.node not in self._denying:
                 return None  # the request shows the broker a topic that it did not know
-            found = {each for topic in answer.topics for each in (topic.name, topic.topic_id)}
-            answer.topics += [_unknown(each) for each in wanted if each not in found]
-        return answer
+            found = {each for topic in response.topics for each in (topic.name, topic.topic_id)}
+            response.topics += [_unknown(each) for each in wanted if each not in found]
+        return response
 
 
 def _unknown(topic: str | uuid.UUID) -> Any:

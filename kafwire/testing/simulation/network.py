@@ -21,7 +21,7 @@ from kafwire.runtime.interfaces import (
     SslSource,
     StreamSource,
 )
-from kafwire.testing.simulation.calls import DROPPED, HANGUP, NEVER, Answer
+from kafwire.testing.simulation.calls import DROPPED, HANGUP, NEVER, Response
 from kafwire.testing.simulation.links import LATENCY_S
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Connection:
         self._is_arriving = False  # the first of them is on its way
         self._served: _Sent | None = None
         self._is_cut = False  # a response was left out, so the next one has the wrong correlation id
-        self._answers: deque[tuple[int, int, Any, bytes]] = (
+        self._responses: deque[tuple[int, int, Any, bytes]] = (
             deque()
         )  # responses in transit: token, correlation id, response, frame
         self._is_late = False  # a broker serves requests of a connection that has ended
@@ -181,7 +181,7 @@ class Connection:
             self._is_late = self.link.runs_late and self.link.holds_requests
             if not self._is_late:
                 self._sent.clear()
-            self._answers.clear()
+            self._responses.clear()
             self.node.disconnected(self)
             if self.world.conduct is not None:
                 self.world.conduct.closed(self)
@@ -219,56 +219,56 @@ class Connection:
             return
         request = self._served = self._sent.popleft()
         try:
-            self.node.receive(self, request.frame, self._answer)
+            self.node.receive(self, request.frame, self._response)
         except Exception as error:  # noqa: BLE001 - a broker's defect
             self.world.fail(error)
 
-    def _answer(self, call: Any, answer: Answer) -> None:
+    def _response(self, call: Any, response: Response) -> None:
         """Take a broker's response, or `NEVER`."""
         request, self._served = self._served, None
         assert request is not None
         assert call.correlation_id == request.correlation_id
         if self.closed:
             self._go_on()
-        elif answer is HANGUP or (self.link.resets and not self.is_dead and self.link.takes_away(call.name)):
+        elif response is HANGUP or (self.link.resets and not self.is_dead and self.link.takes_away(call.name)):
             self.break_off()
-        elif answer is NEVER or self.is_dead:
+        elif response is NEVER or self.is_dead:
             self._served = request
-        elif answer is DROPPED:
+        elif response is DROPPED:
             self._is_cut = True
             self._go_on()
         elif self._is_cut and request.expect_response:
             self.break_off(errno.EPROTO, "a response with another correlation id")
         else:
             if request.expect_response:
-                frame = write_response(call, answer)
-                self._answers.append((request.token, request.correlation_id, answer, frame))
-                if len(self._answers) == 1:
+                frame = write_response(call, response)
+                self._responses.append((request.token, request.correlation_id, response, frame))
+                if len(self._responses) == 1:
                     self._travel()
             self._go_on()
 
     def _travel(self) -> None:
         """Send the next response; the least latency of a response counts as part of its request's time."""
-        slower_s = self.link.delay_s(len(self._answers[0][3])) - LATENCY_S
+        slower_s = self.link.delay_s(len(self._responses[0][3])) - LATENCY_S
         if slower_s > 0:
             self.world.loop.call_later(slower_s, self._deliver)
         else:
             self._deliver()
 
     def _deliver(self) -> None:
-        if self.closed or self.is_dead or not self._answers:
+        if self.closed or self.is_dead or not self._responses:
             return
         if self.link.holds_responses:
             self.world.when_released(self.node.number, self._deliver)
             return
-        token, correlation_id, answer, frame = self._answers[0]
+        token, correlation_id, response, frame = self._responses[0]
         if len(frame) > self.max_frame:
             self.break_off(errno.EMSGSIZE, "a frame that is too long")
             return
         if self.world.conduct is not None:
-            self.world.conduct.answered(self, correlation_id, answer)
+            self.world.conduct.on_response(self, correlation_id, response)
         arrived = Buffer(frame)
-        throttle_s = getattr(answer, "throttle_time_ms", 0) / 1000
+        throttle_s = getattr(response, "throttle_time_ms", 0) / 1000
         if self._response_filter is not None:  # nothing sleeps here, so the filter runs at once
             self._response_filter.deliver(token, arrived)
             if lag_s := self.world.engine_lag_s():
@@ -279,12 +279,12 @@ class Connection:
     def _take_in(self, token: int, frame: Buffer, throttle_s: float) -> None:
         if self.closed:
             return
-        self._answers.popleft()
+        self._responses.popleft()
         # The broker serves requests without delay that the client sent before it got the throttle time: only the client
         # waits.
         self.throttled_until = max(self.throttled_until, self.world.loop.time() + throttle_s)
         self._call(self.receiver.on_response, token, frame)
-        if self._answers and not self.closed:
+        if self._responses and not self.closed:
             self._travel()
 
     def _call(self, event: Callable[..., None], *args: object) -> None:
@@ -294,7 +294,7 @@ class Connection:
             self.world.fail(error)
 
 
-Answered = Callable[[Any, Answer], None]
+OnResponse = Callable[[Any, Response], None]
 
 
 class BaseNode(Protocol):
@@ -309,8 +309,8 @@ class BaseNode(Protocol):
     def down(self) -> bool:
         """True if the broker is stopped."""
 
-    def receive(self, connection: Connection, data: bytes, answered: Answered) -> None:
-        """Serve a request: call `answered` with an object that has its `correlation_id`, and with the response."""
+    def receive(self, connection: Connection, data: bytes, on_response: OnResponse) -> None:
+        """Serve a request: call `on_response` with an object that has its `correlation_id`, and with the response."""
 
     def disconnected(self, connection: Connection) -> None:
         """Note that a connection has ended."""

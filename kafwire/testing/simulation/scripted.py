@@ -32,9 +32,9 @@ from kafwire.broker.log.producer_state import Aborted
 from kafwire.broker.request import Request
 from kafwire.broker.topics.topics import NO_TOPIC_ID, Topic
 from kafwire.broker.transactions.transactions import Transactions
-from kafwire.testing.simulation.calls import Answer, Call, Handler
+from kafwire.testing.simulation.calls import Call, Handler, Response
 from kafwire.testing.simulation.cluster import LISTENER, ClusterNode, ClusterWorld
-from kafwire.testing.simulation.network import Answered
+from kafwire.testing.simulation.network import OnResponse
 
 
 @dataclass(slots=True)
@@ -215,7 +215,7 @@ class World(ClusterWorld):
         self.calls: list[Call] = []
         self.handlers: dict[str, list[Handler]] = {}
         self.topics: dict[str, Topic] = self.state.topics.by_name
-        self._tasks: dict[Request, asyncio.Future[Answer]] = {}
+        self._tasks: dict[Request, asyncio.Future[Response]] = {}
         self.state.cluster_id = "simulated"
         self.state.coordinators = _Coordinators()
         self.state.on_reply = self._later
@@ -242,37 +242,41 @@ class World(ClusterWorld):
         """Return the requests of `api` so far."""
         return [call for call in self.calls if call.name == api]
 
-    def ask(self, request: Request, answered: Answered) -> None:
+    def ask(self, request: Request, on_response: OnResponse) -> None:
         """Pass a request to the first handler with a response, else to the broker."""
         via = request.connection
         call = Call(
             self.engine.now_ms(), via.node, via.number, request.version, request.correlation_id, request.message
         )
         self.calls.append(call)
-        self._respond(request, iter([partial(handler, call) for handler in self.handlers.get(call.name, ())]), answered)
+        self._respond(
+            request, iter([partial(handler, call) for handler in self.handlers.get(call.name, ())]), on_response
+        )
 
-    def _respond(self, request: Request, handlers: Iterator[Callable[[], Answer]], answered: Answered) -> None:
+    def _respond(self, request: Request, handlers: Iterator[Callable[[], Response]], on_response: OnResponse) -> None:
         for handler in handlers:
-            answer = handler()
-            if isinstance(answer, Awaitable):
-                task = self._tasks[request] = asyncio.ensure_future(answer, loop=self.loop)
-                task.add_done_callback(lambda task: self._found(request, handlers, answered, task))
+            response = handler()
+            if isinstance(response, Awaitable):
+                task = self._tasks[request] = asyncio.ensure_future(response, loop=self.loop)
+                task.add_done_callback(lambda task: self._found(request, handlers, on_response, task))
                 return
-            if answer is not None:
-                answered(request, answer)
+            if response is not None:
+                on_response(request, response)
                 return
-        super().ask(request, answered)
+        super().ask(request, on_response)
 
-    def _found(self, request: Request, handlers: Iterator[Any], answered: Answered, task: asyncio.Future[Any]) -> None:
+    def _found(
+        self, request: Request, handlers: Iterator[Any], on_response: OnResponse, task: asyncio.Future[Any]
+    ) -> None:
         if task.cancelled() or self._tasks.pop(request, None) is None:
             return
         error = task.exception()
         if isinstance(error, Exception):
             self.fail(error)
         elif task.result() is None:
-            self._respond(request, handlers, answered)
+            self._respond(request, handlers, on_response)
         else:
-            answered(request, task.result())
+            on_response(request, task.result())
 
     def forget(self, request: Request) -> None:
         """See `ClusterWorld`."""
@@ -284,20 +288,20 @@ class World(ClusterWorld):
     def serve(self, call: Call) -> Any:
         """Return the broker's own response to a request, or a future if it comes later."""
         connection = self.state.connect(call.node, LISTENER)
-        future: asyncio.Future[Answer] = self.loop.create_future()
+        future: asyncio.Future[Response] = self.loop.create_future()
         request = Request(connection, call.message, call.version, call.correlation_id)
 
-        def answered(_: Any, answer: Answer) -> None:
+        def on_response(_: Any, response: Response) -> None:
             if not future.done():
-                future.set_result(answer)
+                future.set_result(response)
 
-        super().ask(request, answered)
+        super().ask(request, on_response)
         return future.result() if future.done() else future
 
     async def respond(self, call: Call) -> Any:
         """Return the broker's own response to a request when it comes."""
-        answer = self.serve(call)
-        return await answer if isinstance(answer, asyncio.Future) else answer
+        response = self.serve(call)
+        return await response if isinstance(response, asyncio.Future) else response
 
     def _later(self) -> None:
         """Deliver a response to a change that a test made."""

@@ -25,9 +25,9 @@ from kafwire.testing.simulation.clock import SimulatedClock, SimulatedLoop, Simu
 from kafwire.testing.simulation.conduct.conduct import Conduct
 from kafwire.testing.simulation.links import Link
 from kafwire.testing.simulation.network import (
-    Answered,
     BaseNode,
     Connection,
+    OnResponse,
     SimulatedResolver,
     SimulatedTransport,
 )
@@ -220,7 +220,7 @@ class Nobody:
     down: bool = True
     silent: bool = False
 
-    def receive(self, connection: Connection, data: bytes, answered: Answered) -> None:  # noqa: ARG002
+    def receive(self, connection: Connection, data: bytes, on_response: OnResponse) -> None:  # noqa: ARG002
         """Raise an AssertionError, as this address has no broker."""
         raise AssertionError(f"no broker listens at {self.host}")
 

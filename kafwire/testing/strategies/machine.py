@@ -45,14 +45,14 @@ class ConnectionAdapter(ABC):
     """The errors that `feed` raises for bytes that break the protocol; any other error is a failure."""
 
     @abstractmethod
-    def queue(self, token: int, correlation_id: int, request: bytes, *, answered: bool) -> None:
+    def queue(self, token: int, correlation_id: int, request: bytes, *, expects_response: bool) -> None:
         """Take a request to be sent: header and body, without the size prefix.
 
         Args:
             token: identifies the request in `completions`.
             correlation_id: the id in the header.
             request: the bytes.
-            answered: False for a request without a response: Produce with acks=0.
+            expects_response: False for a request without a response: Produce with acks=0.
         """
 
     @abstractmethod
@@ -119,7 +119,7 @@ class _Request(NamedTuple):
     token: int
     correlation_id: int
     size: int  # on the wire
-    answered: bool
+    expects_response: bool
 
 
 class _Incoming(NamedTuple):
@@ -178,7 +178,7 @@ class ConnectionMachine(RuleBasedStateMachine):
         self._incoming: list[_Incoming] = []
         self._into = 0  # bytes of the first of `_incoming` that were delivered
         self._completed: list[tuple[int, bytes | None]] = []
-        self._answered_ids: list[int] = []
+        self._responded_ids: list[int] = []
         self._broken = False  # the broker has sent bytes that break the protocol
         self._refused = False
 
@@ -189,8 +189,8 @@ class ConnectionMachine(RuleBasedStateMachine):
         """Start with this correlation id."""
         self._next_id = first_id
 
-    @rule(size=_SIZES, answered=st.sampled_from([True, True, True, False]), skipped_ids=st.integers(0, 2))
-    def queue(self, size: int, answered: bool, skipped_ids: int) -> None:
+    @rule(size=_SIZES, expects_response=st.sampled_from([True, True, True, False]), skipped_ids=st.integers(0, 2))
+    def queue(self, size: int, expects_response: bool, skipped_ids: int) -> None:
         """Queue a request with a body of `size` bytes."""
         correlation_id = self._next_id + skipped_ids
         if correlation_id > _MAX_ID:
@@ -199,8 +199,8 @@ class ConnectionMachine(RuleBasedStateMachine):
         self._token += 1
         header = RequestHeader(request_api_key=0, request_api_version=0, correlation_id=correlation_id, client_id="c")
         payload = header.encode(1) + _body(size, self._token)
-        self._adapter.queue(self._token, correlation_id, payload, answered=answered)
-        request = _Request(self._token, correlation_id, 4 + len(payload), answered)
+        self._adapter.queue(self._token, correlation_id, payload, expects_response=expects_response)
+        request = _Request(self._token, correlation_id, 4 + len(payload), expects_response)
         self._unsent.append(request)
         self._out += struct.pack(">i", len(payload)) + payload
 
@@ -208,7 +208,7 @@ class ConnectionMachine(RuleBasedStateMachine):
     def send(self, sizes: list[int]) -> None:
         """Queue requests with bodies of these sizes and let the adapter send all bytes."""
         for size in sizes:
-            self.queue(size, answered=True, skipped_ids=0)
+            self.queue(size, expects_response=True, skipped_ids=0)
         while self._out and not self._refused:
             self.take(_ALL)
 
@@ -226,7 +226,7 @@ class ConnectionMachine(RuleBasedStateMachine):
         del self._out[: len(data)]
         while self._unsent and sum(request.size for request in self._unsent[1:]) >= len(self._out):
             request = self._unsent.pop(0)
-            if request.answered:
+            if request.expects_response:
                 self._owed.append(request)
                 self._waiting.append(request)
             else:
@@ -256,12 +256,12 @@ class ConnectionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self._owed and not self._broken)
     @rule(sizes=st.lists(_SIZES, min_size=1, max_size=3))
-    def answer(self, sizes: list[int]) -> None:
+    def respond(self, sizes: list[int]) -> None:
         """Send responses to the oldest requests with bodies of these sizes; they are in transit then."""
         for size, request in zip(sizes, self._owed[: len(sizes)], strict=False):
             body = struct.pack(">i", request.correlation_id) + _body(size, ~request.token)
             self._incoming.append(_Incoming(struct.pack(">i", len(body)) + body, request.token))
-            self._answered_ids.append(request.correlation_id)
+            self._responded_ids.append(request.correlation_id)
         del self._owed[: len(sizes)]
 
     @precondition(lambda self: self._incoming)
@@ -324,7 +324,7 @@ class ConnectionMachine(RuleBasedStateMachine):
         else:
             wrong_id = {
                 Fault.UNKNOWN_ID: lambda: -1 - by,
-                Fault.REPEATED_ID: lambda: self._answered_ids[-1],
+                Fault.REPEATED_ID: lambda: self._responded_ids[-1],
                 Fault.LATER_ID: lambda: self._owed[1].correlation_id,
                 Fault.EARLY: lambda: self._unsent[0].correlation_id,
             }[fault]()
@@ -334,7 +334,7 @@ class ConnectionMachine(RuleBasedStateMachine):
 
     def _possible_faults(self) -> list[Fault]:
         impossible = set(Fault) - self.faults
-        if not self._answered_ids:
+        if not self._responded_ids:
             impossible.add(Fault.REPEATED_ID)
         if len(self._owed) < 2:
             impossible.add(Fault.LATER_ID)

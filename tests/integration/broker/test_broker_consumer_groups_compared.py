@@ -119,8 +119,8 @@ class Story:
         request = protocol.CreateTopicsRequest(timeout_ms=10_000)
         name = f"{self._prefix}-{letter}"
         request.topics = [request.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)]
-        answer = self._call(request, 7)
-        self._letters[answer.topics[0].topic_id] = letter
+        response = self._call(request, 7)
+        self._letters[response.topics[0].topic_id] = letter
 
     def _grow(self, letter: str, partitions: int) -> None:
         request = protocol.CreatePartitionsRequest(timeout_ms=10_000)
@@ -146,14 +146,14 @@ class Story:
         request = protocol.ConsumerGroupHeartbeatRequest(**said)
         owned = self._owned if epoch else {}
         request.topic_partitions = [request.TopicPartitions(topic_id=i, partitions=its) for i, its in owned.items()]
-        answer = self._call(request, 1)
-        if answer.error_code or epoch < 0:
-            message = (answer.error_message or "").partition("expression: ")[0]
-            self._lines.append(f"{answer.error_code} {message} {answer.member_epoch}".replace(self._prefix, "told"))
+        response = self._call(request, 1)
+        if response.error_code or epoch < 0:
+            message = (response.error_message or "").partition("expression: ")[0]
+            self._lines.append(f"{response.error_code} {message} {response.member_epoch}".replace(self._prefix, "told"))
             return
-        self._epoch = answer.member_epoch
-        if answer.assignment is not None:
-            self._owned = {topic.topic_id: topic.partitions for topic in answer.assignment.topic_partitions}
+        self._epoch = response.member_epoch
+        if response.assignment is not None:
+            self._owned = {topic.topic_id: topic.partitions for topic in response.assignment.topic_partitions}
 
     def _shown(self) -> str:
         shown = {self._letters[each]: " ".join(map(str, sorted(its))) for each, its in self._owned.items()}

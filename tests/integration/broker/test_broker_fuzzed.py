@@ -44,8 +44,8 @@ def asked(message: object, version: int) -> bytes:
 def is_well(kafka: EmbeddedKafka) -> bool:
     """True if others are served meanwhile."""
     with kafwire.Client(kafka.bootstrap, request_timeout_ms=5000) as client:
-        answer = client.call(protocol.MetadataRequest(topics=None), version=9)
-    return "flights" in [topic.name for topic in answer.topics] and not kafka.problems
+        response = client.call(protocol.MetadataRequest(topics=None), version=9)
+    return "flights" in [topic.name for topic in response.topics] and not kafka.problems
 
 
 def is_closed(connection: socket.socket) -> bool:

@@ -71,8 +71,8 @@ class Broker:
     def listed(self, pattern: str) -> tuple[int, list[str]]:
         """The error code of ListTransactions, and the transactional ids."""
         request = protocol.ListTransactionsRequest(transactional_id_pattern=pattern)
-        answer = self.settled(request, 2, lambda its: [its.error_code])
-        return answer.error_code, sorted(each.transactional_id for each in answer.transaction_states)
+        response = self.settled(request, 2, lambda its: [its.error_code])
+        return response.error_code, sorted(each.transactional_id for each in response.transaction_states)
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +148,8 @@ def test_groups_that_are_deleted(brokers: tuple[Broker, Broker]) -> None:
         request = protocol.DeleteGroupsRequest(groups_names=["", *names])
         with kafwire.Consumer(broker.bootstrap, topics=broker.name, group_id=names[2]) as member:
             until(lambda: bool(member.poll(0.1) or member.assignment))
-            answer = broker.ask(request, 3)
-        return sorted((its.group_id.rpartition("-")[2], its.error_code, its.error_message) for its in answer.results)
+            response = broker.ask(request, 3)
+        return sorted((its.group_id.rpartition("-")[2], its.error_code, its.error_message) for its in response.results)
 
     assert [(name, code) for name, code, _ in compared(brokers, results)] == [
         ("", ErrorCode.GROUP_ID_NOT_FOUND),
@@ -167,14 +167,14 @@ def test_heartbeats_of_a_group_that_is_gone(brokers: tuple[Broker, Broker]) -> N
         result = {}
         for name, kind in kinds.items():
             group = f"{broker.name}-gone-{name}"
-            answers = [
+            responses = [
                 broker.settled(
                     kind(group_id=group, member_id="member", member_epoch=epoch), 1, lambda its: [its.error_code]
                 )
                 for epoch in (1, 7, -1)
             ]
             result[name] = [
-                (its.error_code, its.error_message and its.error_message.replace(group, "G")) for its in answers
+                (its.error_code, its.error_message and its.error_message.replace(group, "G")) for its in responses
             ]
         classic = protocol.HeartbeatRequest(group_id=f"{broker.name}-gone", generation_id=1, member_id="member")
         result["classic"] = [(broker.settled(classic, 4, lambda its: [its.error_code]).error_code, None)]
@@ -206,7 +206,7 @@ def test_offsets_of_transactions_by_topic_id(brokers: tuple[Broker, Broker]) -> 
         def codes(its: Any) -> list[int]:
             return [part.error_code for topic in its.topics for part in topic.partitions]
 
-        answer = broker.settled(request, 6, codes)
+        response = broker.settled(request, 6, codes)
         end = protocol.EndTxnRequest(
             transactional_id=broker.name,
             producer_id=producer.producer_id,
@@ -216,7 +216,7 @@ def test_offsets_of_transactions_by_topic_id(brokers: tuple[Broker, Broker]) -> 
         assert broker.settled(end, 5, lambda its: [its.error_code]).error_code == 0
         return sorted(
             (ids[topic.topic_id], [(part.partition_index, part.error_code) for part in topic.partitions])
-            for topic in answer.topics
+            for topic in response.topics
         )
 
     unknown_partition, unknown_id = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID

@@ -15,8 +15,8 @@ def described(bootstrap: str, kind: int, name: str) -> dict[str, Any]:
     request = protocol.DescribeConfigsRequest
     resource = request.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
     with kafwire.Client(bootstrap) as client:
-        answer: Any = client.call(request(resources=[resource], include_synonyms=True), broker=1)
-    (result,) = answer.results
+        response: Any = client.call(request(resources=[resource], include_synonyms=True), broker=1)
+    (result,) = response.results
     assert result.error_code == 0
     return {each.name: each for each in result.configs}
 

@@ -51,8 +51,8 @@ class Raw:
         return exchange(self.socket, protocol.SaslHandshakeRequest(mechanism=mechanism), version)
 
     def token(self, data: bytes, version: int = 2) -> tuple[int, str | None, int]:
-        answer = exchange(self.socket, protocol.SaslAuthenticateRequest(auth_bytes=data), version)
-        return answer.error_code, answer.error_message or None, answer.session_lifetime_ms
+        response = exchange(self.socket, protocol.SaslAuthenticateRequest(auth_bytes=data), version)
+        return response.error_code, response.error_message or None, response.session_lifetime_ms
 
     def log_in(self, user: str = "admin", password: str = "admin-secret") -> tuple[int, str | None, int]:
         assert self.choose("PLAIN").error_code == 0
@@ -105,9 +105,9 @@ def test_words_about_scram(raw: Raw, token: bytes) -> None:
 
 
 def test_an_unknown_mechanism(raw: Raw) -> None:
-    answer = raw.choose("GSSAPI")
-    assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    assert sorted(answer.mechanisms) == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    response = raw.choose("GSSAPI")
+    assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert sorted(response.mechanisms) == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
     assert raw.is_closed()
 
 

@@ -252,8 +252,8 @@ with EmbeddedKafka(security={security}) as kafka:
     kafka.bootstrap
 print([name for name in ("pytest", "hypothesis", "trustme", "cryptography") if name in sys.modules])
 """
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "[]"
+    response = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert response.stdout.strip() == "[]"
 
 
 def test_private_keys_are_gone_with_the_broker() -> None:

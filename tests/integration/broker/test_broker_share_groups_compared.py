@@ -46,9 +46,9 @@ def topics(cluster: KafkaCluster) -> dict[str, uuid.UUID]:
 def made(broker: BrokerSocket, name: str, partitions: int) -> uuid.UUID:
     request = protocol.CreateTopicsRequest(timeout_ms=10_000)
     request.topics = [request.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)]
-    (answer,) = broker.ask(request).topics
-    assert not answer.error_code, answer.error_message
-    topic_id: uuid.UUID = answer.topic_id
+    (response,) = broker.ask(request).topics
+    assert not response.error_code, response.error_message
+    topic_id: uuid.UUID = response.topic_id
     return topic_id
 
 

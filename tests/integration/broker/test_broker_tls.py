@@ -51,8 +51,8 @@ def test_requests_that_came_in_one_record_all_get_responses(secured: EmbeddedKaf
         with connection.makefile("rb") as stream:
             for number in range(50):
                 (size,) = struct.unpack(">i", stream.read(4))
-                answer = stream.read(size)
-                assert struct.unpack_from(">i", answer) == (number,)
+                response = stream.read(size)
+                assert struct.unpack_from(">i", response) == (number,)
 
 
 def test_requests_in_one_record_after_one_that_waits_get_responses(secured: EmbeddedKafka, topic_name: str) -> None:
@@ -83,8 +83,8 @@ def test_a_client_that_hangs_in_its_handshake_is_closed_and_hinders_no_other() -
         hanging[0].sendall(b"\x16\x03\x01\x02")  # the beginning of a ClientHello
         began = time.monotonic()
         with encrypted(kafka) as connection:
-            answer = exchange(connection, protocol.ApiVersionsRequest(), 0)
-            assert answer.api_keys
+            response = exchange(connection, protocol.ApiVersionsRequest(), 0)
+            assert response.api_keys
             assert time.monotonic() - began < 1.5  # the others hang still
             for each in hanging:
                 assert each.recv(1) == b""
@@ -123,8 +123,8 @@ def test_large_responses_go_through_tls_to_a_slow_reader(secured: EmbeddedKafka,
         time.sleep(0.2)
         with connection.makefile("rb") as stream:
             (size,) = struct.unpack(">i", stream.read(4))
-            answer = decode_response(request, stream.read(size), 12)[1]
-    records = answer.responses[0].partitions[0].records
+            response = decode_response(request, stream.read(size), 12)[1]
+    records = response.responses[0].partitions[0].records
     assert records is not None
     (batch,) = kafwire.records.decode_batches(records)
     assert [record.value for record in batch] == values

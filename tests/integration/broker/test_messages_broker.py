@@ -52,10 +52,10 @@ class Connection:
         self.correlation_id += 1
         frame = protocol.encode_request(request, version, self.correlation_id, "kafwire-test")
         self.socket.sendall(len(frame).to_bytes(4, "big") + frame)
-        answer = self.read(int.from_bytes(self.read(4), "big"))
-        correlation_id, response = protocol.decode_response(type(request), answer, version)
+        frame = self.read(int.from_bytes(self.read(4), "big"))
+        correlation_id, response = protocol.decode_response(type(request), frame, version)
         assert correlation_id == self.correlation_id
-        assert response.encode(version) == answer[-len(response.encode(version)) :]
+        assert response.encode(version) == frame[-len(response.encode(version)) :]
         return response
 
     def read(self, size: int) -> bytes:
@@ -77,11 +77,11 @@ def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
 
 def served(connection: Connection) -> dict[type[Request[Response]], range]:
     """The APIs that the broker advertises, in the declared versions."""
-    answer = connection.ask(ApiVersionsRequest(client_software_name="kafwire", client_software_version="0"), 3)
-    assert isinstance(answer, ApiVersionsResponse)
+    response = connection.ask(ApiVersionsRequest(client_software_name="kafwire", client_software_version="0"), 3)
+    assert isinstance(response, ApiVersionsResponse)
     classes = {cls.api_key: cls for cls in MESSAGES.values() if issubclass(cls, Request)}
     found = {}
-    for api in answer.api_keys:
+    for api in response.api_keys:
         cls = classes[api.api_key]
         found[cls] = range(max(api.min_version, cls.min_version), min(api.max_version, cls.max_version) + 1)
     return found
@@ -135,26 +135,26 @@ def test_every_served_version(connection: Connection, cls: type[Request[Response
     versions = served(connection)[cls]
     assert len(versions) > 0
     for version in versions:
-        answer = connection.ask(harmless(cls, version), version).to_dict()
+        response = connection.ask(harmless(cls, version), version).to_dict()
         if cls is FetchRequest:
-            code = answer["responses"][0]["partitions"][0]["error_code"]
+            code = response["responses"][0]["partitions"][0]["error_code"]
         elif cls is ProduceRequest:
-            code = answer["responses"][0]["partition_responses"][0]["error_code"]
+            code = response["responses"][0]["partition_responses"][0]["error_code"]
         elif cls is ListOffsetsRequest:
-            code = answer["topics"][0]["partitions"][0]["error_code"]
+            code = response["topics"][0]["partitions"][0]["error_code"]
         elif cls is MetadataRequest:
-            code = answer["topics"][0]["error_code"]
+            code = response["topics"][0]["error_code"]
         elif cls is DeleteTopicsRequest:
-            code = answer["responses"][0]["error_code"]
+            code = response["responses"][0]["error_code"]
         elif cls is CreateTopicsRequest:
-            assert answer["topics"][0]["error_code"] == 0
+            assert response["topics"][0]["error_code"] == 0
             continue
         elif cls is DescribeConfigsRequest:
-            assert answer["results"][0]["error_code"] == 0
-            assert len(answer["results"][0]["configs"]) > 100
+            assert response["results"][0]["error_code"] == 0
+            assert len(response["results"][0]["configs"]) > 100
             continue
         else:
-            assert answer["error_code"] in ({0, 14} if cls is InitProducerIdRequest else {0})  # 14: still loading
+            assert response["error_code"] in ({0, 14} if cls is InitProducerIdRequest else {0})  # 14: still loading
             continue
         assert code in UNKNOWN_TOPIC, version
 
@@ -179,8 +179,8 @@ def test_a_version_of_api_versions_that_no_broker_has(connection: Connection) ->
     frame = protocol.encode_request(ApiVersionsRequest(), 4, 9, None)
     frame = frame[:2] + (1000).to_bytes(2, "big") + frame[4:]
     connection.socket.sendall(len(frame).to_bytes(4, "big") + frame)
-    answer = connection.read(int.from_bytes(connection.read(4), "big"))
-    correlation_id, response = protocol.decode_response(ApiVersionsRequest, answer, 4)
+    frame = connection.read(int.from_bytes(connection.read(4), "big"))
+    correlation_id, response = protocol.decode_response(ApiVersionsRequest, frame, 4)
     assert correlation_id == 9
     assert response.error_code == 35
     (api,) = response.api_keys

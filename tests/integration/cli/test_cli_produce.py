@@ -294,7 +294,7 @@ def test_an_interrupt_sends_the_lines_that_were_read(broker: ScriptedBroker, num
 
 def test_an_interrupt_counts_the_unknown_outcomes(broker: ScriptedBroker) -> None:
     broker.script("Produce", scripted.behave)
-    broker.always("Produce", scripted.no_answer)
+    broker.always("Produce", scripted.no_response)
     with start(broker, "-X", "linger.ms=0") as process:
         write(process, b"a\n")
         broker.wait_for(lambda: broker.values("t") == [b"a"], 30)
@@ -316,7 +316,7 @@ def test_a_refusal_ends_it_while_nothing_is_read(broker: ScriptedBroker) -> None
 
 def test_endless_input_takes_bounded_memory(broker: ScriptedBroker) -> None:
     """Against a broker that takes nothing: the rest waits in the pipe, and no more is kept than the buffer holds."""
-    broker.always("Produce", scripted.no_answer)
+    broker.always("Produce", scripted.no_response)
     gate = threading.Event()
     with start(broker, "-X", "buffer.memory=4000000") as process:
         stdin = process.stdin

@@ -15,7 +15,7 @@ from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, Kafka
 from kafwire.types import TopicPartition
 from tests.support import seeds
 from tests.support.api_flavours import Flavour, flavour_named
-from tests.support.broker.scripted_broker import ScriptedBroker, after, close, closed_port, no_answer
+from tests.support.broker.scripted_broker import ScriptedBroker, after, close, closed_port, no_response
 from tests.support.deadlines import ended
 from tests.support.kafka_versions import CLUSTERS
 from tests.support.time_limits import within
@@ -53,8 +53,8 @@ def test_a_topic_from_its_making_to_its_end(flavour: Flavour, bootstrap: str, to
         info = client.topic(topic_name)
         assert (info.name, sorted(info.partitions)) == (topic_name, [0, 1, 2])
         assert info.topic_id != uuid.UUID(int=0)
-        answer = client.metadata([topic_name])
-        assert [(topic.name, topic.topic_id) for topic in answer.topics] == [(topic_name, info.topic_id)]
+        response = client.metadata([topic_name])
+        assert [(topic.name, topic.topic_id) for topic in response.topics] == [(topic_name, info.topic_id)]
         client.create_partitions(topic_name, 5)
         assert client.partitions_for(topic_name) == set(range(5))
         with pytest.raises(BrokerError, match=f"INVALID_PARTITIONS.*adding partitions to topic '{topic_name}'"):
@@ -92,8 +92,8 @@ def test_offsets_by_time(flavour: Flavour, bootstrap: str, topic_name: str) -> N
 def test_any_request_to_any_broker_in_any_version(flavour: Flavour, bootstrap: str) -> None:
     with flavour.client(bootstrap) as client:
         (node,) = [each.node_id for each in client.metadata().brokers]
-        answer = client.call(all_brokers([]), broker=node)
-        assert answer.cluster_id
+        response = client.call(all_brokers([]), broker=node)
+        assert response.cluster_id
         old = client.call(all_brokers([]), version=1)
         assert [each.node_id for each in old.brokers] == [node]
         assert old.cluster_id is None, "version 1 has no cluster id"
@@ -213,8 +213,8 @@ def test_the_loop_goes_on_while_a_call_waits(broker: ScriptedBroker) -> None:
 def test_calls_at_once_share_a_connection(broker: ScriptedBroker) -> None:
     async def main() -> None:
         async with kafwire.AsyncClient(broker.bootstrap) as client:
-            answers = await asyncio.gather(*(client.metadata(["t"]) for _ in range(50)))
-        assert {topic.name for answer in answers for topic in answer.topics} == {"t"}
+            responses = await asyncio.gather(*(client.metadata(["t"]) for _ in range(50)))
+        assert {topic.name for response in responses for topic in response.topics} == {"t"}
 
     asyncio.run(main())
     assert len([r for r in broker.requests if r.api == "ApiVersions"]) == 1
@@ -237,7 +237,7 @@ def test_a_call_that_is_cancelled_ends_and_the_client_goes_on(broker: ScriptedBr
 
 
 def test_a_call_that_waits_while_the_client_is_closed_fails(broker: ScriptedBroker) -> None:
-    broker.always("Metadata", no_answer)
+    broker.always("Metadata", no_response)
 
     async def main() -> None:
         client = kafwire.AsyncClient(broker.bootstrap)

@@ -83,8 +83,8 @@ STUCK = {
 @pytest.mark.parametrize("call", STUCK.values(), ids=STUCK)
 def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker, call: str) -> None:
     """A thread that wakes up in a dying interpreter crashes it or hangs it: all are let go before."""
-    broker.always("Fetch", scripted.no_answer)
-    broker.always("Produce", scripted.no_answer)
+    broker.always("Fetch", scripted.no_response)
+    broker.always("Produce", scripted.no_response)
     code = f"""
     import kafwire.producer.send.sender
     kafwire.producer.send.sender.EXIT_FLUSH_S = 0.3
@@ -116,7 +116,7 @@ def test_the_interpreter_ends_while_a_daemon_thread_waits(broker: ScriptedBroker
 
 
 def test_records_that_cannot_be_sent_at_the_end_are_reported(broker: ScriptedBroker) -> None:
-    broker.always("Produce", scripted.no_answer)
+    broker.always("Produce", scripted.no_response)
     code = """
     import kafwire.producer.send.sender
     kafwire.producer.send.sender.EXIT_FLUSH_S = 0.3
@@ -156,16 +156,16 @@ def test_calls_after_the_end_are_refused(broker: ScriptedBroker) -> None:
 # -- Ctrl-C
 
 INTERRUPTED: dict[str, tuple[str, Step, str]] = {
-    "batches": ("Fetch", scripted.no_answer, "list(kafwire.scan(bootstrap, 't').batches())"),
-    "arrow": ("Fetch", scripted.no_answer, "read_arrow()"),
-    "planning": ("ListOffsets", scripted.no_answer, "kafwire.scan(bootstrap, 't')"),
-    "call": ("Metadata", scripted.no_answer, "kafwire.Client(bootstrap).metadata()"),
-    "awaiting": ("Metadata", scripted.no_answer, "asyncio.run(kafwire.AsyncClient(bootstrap).metadata())"),
-    "learning": ("Metadata", scripted.no_answer, "producer.send('out', b'x')"),
-    "result": ("Produce", scripted.no_answer, "producer.send('out', b'x').result()"),
-    "flush": ("Produce", scripted.no_answer, "producer.send('out', b'x'); producer.flush()"),
-    "close": ("Produce", scripted.no_answer, "producer.send('out', b'x'); producer.close()"),
-    "full": ("Produce", scripted.no_answer, "[producer.send('out', bytes(5000)) for _ in range(9)]"),
+    "batches": ("Fetch", scripted.no_response, "list(kafwire.scan(bootstrap, 't').batches())"),
+    "arrow": ("Fetch", scripted.no_response, "read_arrow()"),
+    "planning": ("ListOffsets", scripted.no_response, "kafwire.scan(bootstrap, 't')"),
+    "call": ("Metadata", scripted.no_response, "kafwire.Client(bootstrap).metadata()"),
+    "awaiting": ("Metadata", scripted.no_response, "asyncio.run(kafwire.AsyncClient(bootstrap).metadata())"),
+    "learning": ("Metadata", scripted.no_response, "producer.send('out', b'x')"),
+    "result": ("Produce", scripted.no_response, "producer.send('out', b'x').result()"),
+    "flush": ("Produce", scripted.no_response, "producer.send('out', b'x'); producer.flush()"),
+    "close": ("Produce", scripted.no_response, "producer.send('out', b'x'); producer.close()"),
+    "full": ("Produce", scripted.no_response, "[producer.send('out', bytes(5000)) for _ in range(9)]"),
     "retrying": ("Produce", scripted.error(6), "producer.send('out', b'x').result()"),
 }
 
@@ -190,7 +190,7 @@ def test_ctrl_c_ends_a_call_that_waits(broker: ScriptedBroker, api: str, step: S
         raise
     """
     with program(broker, code) as process:
-        broker.wait_for_requests(api, 3 if api == "Produce" and step is not scripted.no_answer else 1)
+        broker.wait_for_requests(api, 3 if api == "Produce" and step is not scripted.no_response else 1)
         with within(8):
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)

@@ -10,7 +10,7 @@ import pytest
 
 import kafwire
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError
-from tests.support.broker.scripted_broker import ScriptedBroker, black_hole, closed_port, error, no_answer
+from tests.support.broker.scripted_broker import ScriptedBroker, black_hole, closed_port, error, no_response
 from tests.support.deadlines import ended
 from tests.support.socket_server import SocketServer
 from tests.support.time_limits import within
@@ -160,11 +160,11 @@ def test_a_broker_id_that_does_not_exist(broker: ScriptedBroker) -> None:
 
 def test_a_broker_that_hangs_is_given_up_after_request_timeout_ms(broker: ScriptedBroker) -> None:
     """The connection with the pending request is closed, and the call goes on over another."""
-    broker.script("ListOffsets", no_answer)
+    broker.script("ListOffsets", no_response)
     with within(10, at_least=0.3):
         stream = kafwire.scan(broker.bootstrap, "t", partitions=[0], request_timeout_ms=300)
     assert [(r.start, r.end) for r in stream.ranges] == [(0, 0)]
-    broker.always("ListOffsets", no_answer)
+    broker.always("ListOffsets", no_response)
     with within(10), pytest.raises(KafkaError, match=r"within 0.8 s: .*broker 1 at 127.*request_timeout_ms \(300\)"):
         kafwire.scan(broker.bootstrap, "t", request_timeout_ms=300, default_api_timeout_ms=800)
 
@@ -174,13 +174,13 @@ def test_a_call_given_up_does_not_spoil_the_next(broker: ScriptedBroker) -> None
     with kafwire.Client(broker.bootstrap, default_api_timeout_ms=300) as client:
         client.topic("t")
         broker.topics["late"] = 3
-        broker.script("Metadata", no_answer)
+        broker.script("Metadata", no_response)
         with within(5), pytest.raises(KafkaTimeoutError):
             client.topic("late")
     with kafwire.Client(broker.bootstrap, request_timeout_ms=400) as client:
         gate = threading.Event()
         waiting = threading.Thread(target=lambda: client.topic("late"))
-        broker.script("Metadata", lambda exchange: (gate.set(), no_answer(exchange)))  # type: ignore[func-returns-value,arg-type]
+        broker.script("Metadata", lambda exchange: (gate.set(), no_response(exchange)))  # type: ignore[func-returns-value,arg-type]
         waiting.start()
         assert gate.wait(10)
         with within(10):

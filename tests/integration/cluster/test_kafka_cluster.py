@@ -195,7 +195,7 @@ def test_command_runs_until_it_is_asked_to_stop(number: signal.Signals) -> None:
 
 def test_command_names_a_wrong_property() -> None:
     command = [sys.executable, "-m", "kafwire.testing.cluster", "start", "--property", "log.segment.bytes=many"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert answer.returncode == 1
-    assert "log.segment.bytes" in answer.stderr
-    assert "Traceback" not in answer.stderr
+    response = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert response.returncode == 1
+    assert "log.segment.bytes" in response.stderr
+    assert "Traceback" not in response.stderr

@@ -202,9 +202,9 @@ def test_openssl_finds_nothing_wrong(secured: KafkaCluster) -> None:
     command = ["openssl", "s_client", "-brief", "-verify_return_error", "-CAfile", str(certificates.ca_pem)]
     command += ["-cert", str(certificates.client_certificate), "-key", str(certificates.client_key)]
     command += ["-verify_ip", "127.0.0.1", "-connect", secured.bootstrap_of("SSL_MTLS")]
-    answer = subprocess.run(command, input="", capture_output=True, text=True, timeout=30, check=True)
-    assert "Verification: OK" in answer.stderr
-    assert "TLSv1.3" in answer.stderr
+    response = subprocess.run(command, input="", capture_output=True, text=True, timeout=30, check=True)
+    assert "Verification: OK" in response.stderr
+    assert "TLSv1.3" in response.stderr
 
 
 @pytest.mark.parametrize(("listener", "lifetime_ms"), [("SASL_PLAINTEXT", REAUTH_MS), ("SASL_SSL", 0)])
@@ -218,8 +218,8 @@ def test_the_broker_says_how_long_an_authentication_lasts(
         context.wrap_socket(raw, server_hostname=host) if listener == "SASL_SSL" else raw as connection,
     ):
         exchange(connection, SaslHandshakeRequest(mechanism="PLAIN"), 1)
-        answer = exchange(connection, SaslAuthenticateRequest(auth_bytes=b"\0admin\0admin-secret"), 2)
-    assert (answer.error_code, answer.session_lifetime_ms) == (0, lifetime_ms)
+        response = exchange(connection, SaslAuthenticateRequest(auth_bytes=b"\0admin\0admin-secret"), 2)
+    assert (response.error_code, response.session_lifetime_ms) == (0, lifetime_ms)
 
 
 def test_a_request_without_an_acl_is_denied(secured: KafkaCluster, topic: str) -> None:
@@ -242,8 +242,8 @@ def test_a_delegation_token_stands_for_its_owner(
     command = [java(), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", class_path()]
     command += ["org.apache.kafka.tools.DelegationTokenCommand", "--bootstrap-server", secured.bootstrap, "--create"]
     command += ["--max-life-time-period", "-1", "--command-config", str(file)]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
-    *_, row = answer.stdout.strip().splitlines()
+    response = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
+    *_, row = response.stdout.strip().splitlines()
     token_id, hmac = row.split()[:2]
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     login = f'{module} required username="{token_id}" password="{hmac}" tokenauth="true";'
@@ -373,6 +373,6 @@ def test_command_says_how_clients_are_configured() -> None:
 
 def test_command_names_wrong_security() -> None:
     command = [sys.executable, "-m", "kafwire.testing.cluster", "start", "--security", "tls"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert answer.returncode == 2
-    assert "SASL_SSL" in answer.stderr
+    response = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert response.returncode == 2
+    assert "SASL_SSL" in response.stderr

@@ -60,8 +60,8 @@ def place(cluster: KafkaCluster, topic: str, replicas: list[list[int]], **config
             for name, value in {"min_insync_replicas": "1", **config}.items()
         ]
         request.topics = [wanted]
-        answer = client.call(request, broker=client.metadata().controller_id)
-        assert answer.topics[0].error_code == 0, answer
+        response = client.call(request, broker=client.metadata().controller_id)
+        assert response.topics[0].error_code == 0, response
 
         def led() -> bool:
             try:

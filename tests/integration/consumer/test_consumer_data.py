@@ -366,8 +366,8 @@ def test_a_quota_is_obeyed(flavour: Flavour, cluster: KafkaCluster, topic_name: 
         quota = request.OpData(key="consumer_byte_rate", value=75_000.0, remove=remove)
         request.entries = [request.EntryData(entity=entity, ops=[quota])]
         with kafwire.Client(bootstrap) as client:
-            answer = client.call(request, broker=client.metadata().controller_id)
-            assert answer.entries[0].error_code == 0
+            response = client.call(request, broker=client.metadata().controller_id)
+            assert response.entries[0].error_code == 0
 
     set_quota()
     options = {"client_id": topic_name, "fetch_max_bytes": 512 << 10}

@@ -368,8 +368,8 @@ def test_0044_partitions_added(flavour: Flavour, bootstrap: str, topic_name: str
         with kafwire.Client(bootstrap) as client:
             request = kafwire.protocol.CreatePartitionsRequest(timeout_ms=10_000)
             request.topics = [request.CreatePartitionsTopic(name=topic_name, count=3, assignments=None)]
-            answer = client.call(request, broker=client.metadata().controller_id)
-            assert answer.results[0].error_code == 0, answer
+            response = client.call(request, broker=client.metadata().controller_id)
+            assert response.results[0].error_code == 0, response
             # A fresh request each time: the cached metadata may be older than the topic.
             until(lambda: [len(topic.partitions) for topic in client.metadata([topic_name]).topics] == [3])
         expected = fill(bootstrap, topic_name, 3, 5, first=5)

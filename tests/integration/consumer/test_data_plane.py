@@ -76,17 +76,17 @@ def spies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def descriptors_of_the_event_loop() -> set[int]:
     """The descriptors that the engine's selector watches."""
-    answer: list[set[int]] = []
+    response: list[set[int]] = []
     asked = threading.Event()
 
     def look() -> None:
         selector: Any = default_engine()._loop
-        answer.append(set(selector._selector.get_map()))
+        response.append(set(selector._selector.get_map()))
         asked.set()
 
     default_engine().start(look)
     assert asked.wait(10)
-    return answer[0]
+    return response[0]
 
 
 def connected(members: object) -> list[Any]:

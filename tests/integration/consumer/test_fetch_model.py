@@ -59,8 +59,8 @@ class Both:
             for part in asked:
                 part.current_leader_epoch = 0
             request.topics.append(request.FetchTopic(topic=name, partitions=asked))
-        answer = self.client.call(request, broker=self.node, version=12)
-        return not any(part.error_code for topic in answer.responses for part in topic.partitions)
+        response = self.client.call(request, broker=self.node, version=12)
+        return not any(part.error_code for topic in response.responses for part in topic.partitions)
 
     def append(self) -> None:
         name, index = self.chance.choice(self.topics), self.chance.randrange(PARTITIONS)
@@ -71,8 +71,8 @@ class Both:
                 name=name, partition_data=[request.PartitionProduceData(index=index, records=data)]
             )
         ]
-        answer = self.client.call(request, broker=self.node, version=11)
-        assert answer.responses[0].partition_responses[0].error_code == 0
+        response = self.client.call(request, broker=self.node, version=11)
+        assert response.responses[0].partition_responses[0].error_code == 0
         self.world.topics[name].partitions[index].append(data)
 
     def delete(self) -> None:
@@ -82,8 +82,8 @@ class Both:
         request = protocol.DeleteRecordsRequest(timeout_ms=10_000)
         part = request.DeleteRecordsPartition(partition_index=index, offset=offset)
         request.topics = [request.DeleteRecordsTopic(name=name, partitions=[part])]
-        answer = self.client.call(request, broker=self.node)
-        assert answer.topics[0].partitions[0].error_code == 0
+        response = self.client.call(request, broker=self.node)
+        assert response.topics[0].partitions[0].error_code == 0
         log.delete_before(offset)
 
     def request(self, version: int) -> None:
@@ -117,29 +117,29 @@ class Both:
         request.session_id = simulated
         expected = self.world.fetch_now(Call(0, 1, 0, version, 1, request))
         request.session_id = real
-        answer = self.client.call(request, broker=self.node, version=version)
-        assert summary(answer) == summary(expected), request
-        self.note(simulated, epoch, expected.session_id, answer)
-        self.count(epoch, answer)
+        response = self.client.call(request, broker=self.node, version=version)
+        assert summary(response) == summary(expected), request
+        self.note(simulated, epoch, expected.session_id, response)
+        self.count(epoch, response)
 
-    def note(self, simulated: int, epoch: int, opened: int, answer: Any) -> None:
-        assert (answer.session_id == 0) == (opened == 0)
+    def note(self, simulated: int, epoch: int, opened: int, response: Any) -> None:
+        assert (response.session_id == 0) == (opened == 0)
         if epoch <= 0:
             self.sessions = [(s, r) for s, r in self.sessions if s != simulated or s == 0]
             self.epochs.pop(simulated, None)
         if opened and opened not in self.epochs:
-            self.sessions.append((opened, answer.session_id))
+            self.sessions.append((opened, response.session_id))
         session = self.world.sessions(1).sessions.get(opened)
         if session is not None:
             self.epochs[opened] = session.epoch
 
-    def count(self, epoch: int, answer: Any) -> None:
+    def count(self, epoch: int, response: Any) -> None:
         """Count the compared cases, so that a test can check that it compared something."""
-        self.seen[f"error {answer.error_code}"] += 1
-        self.seen["in a session"] += epoch > 0 and answer.error_code == 0
-        self.seen["opened"] += epoch == 0 and answer.session_id > 0
-        self.seen["closed"] += epoch > 0 and answer.error_code == 0 and answer.session_id == 0
-        for part in (part for topic in answer.responses for part in topic.partitions):
+        self.seen[f"error {response.error_code}"] += 1
+        self.seen["in a session"] += epoch > 0 and response.error_code == 0
+        self.seen["opened"] += epoch == 0 and response.session_id > 0
+        self.seen["closed"] += epoch > 0 and response.error_code == 0 and response.session_id == 0
+        for part in (part for topic in response.responses for part in topic.partitions):
             self.seen[f"partition's error {part.error_code}"] += 1
             self.seen["diverging"] += part.diverging_epoch.end_offset >= 0
             self.seen["records in a session"] += epoch > 0 and bool(part.records)
@@ -157,7 +157,7 @@ class Both:
         return {"topic_id": self.world.topics[name].topic_id} if version >= 13 else {"topic": name}
 
 
-def summary(answer: Any) -> tuple[int, list[tuple[Any, ...]]]:
+def summary(response: Any) -> tuple[int, list[tuple[Any, ...]]]:
     """The compared part of a response, in its order."""
     parts = [
         (
@@ -171,10 +171,10 @@ def summary(answer: Any) -> tuple[int, list[tuple[Any, ...]]]:
             part.preferred_read_replica,
             bytes(part.records or b""),
         )
-        for topic in answer.responses
+        for topic in response.responses
         for part in topic.partitions
     ]
-    return answer.error_code, parts
+    return response.error_code, parts
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from kafwire.testing import KafkaCluster, Security
 from tests.support.certificates import Authority
 from tests.support.doc_blocks import BLOCK, ROOT
 from tests.support.java.client import JavaClient
-from tests.support.token_server import Answer, TokenServer
+from tests.support.token_server import Response, TokenServer
 
 TEXT = (ROOT / "docs" / "operate" / "security.md").read_text()
 SECTIONS = ("TLS", "TLS with a client certificate", "SCRAM", "PLAIN", "OAUTHBEARER")
@@ -62,8 +62,8 @@ class Place:
             text = text.replace(name, real)
         assert "/etc/kafka" not in text
         assert "broker:" not in text
-        answer = {"access_token": self.cluster.security.token("alice"), "token_type": "Bearer", "expires_in": 300}
-        self.tokens.answers.append(Answer(body=json.dumps(answer).encode()))
+        response = {"access_token": self.cluster.security.token("alice"), "token_type": "Bearer", "expires_in": 300}
+        self.tokens.responses.append(Response(body=json.dumps(response).encode()))
         return text
 
     def properties(self, title: str, dialect: str) -> dict[str, str]:

@@ -426,7 +426,7 @@ def test_a_cancelled_block_does_not_wait_for_a_dead_broker(
     async def body() -> None:
         async def work() -> None:
             async with producing(broker) as producer:
-                broker.always("Produce", scripted.no_answer)
+                broker.always("Produce", scripted.no_response)
                 sent.append(await producer.send("u", b"v"))
                 await asyncio.sleep(60)
 
@@ -443,7 +443,7 @@ def test_a_cancelled_block_does_not_wait_for_a_dead_broker(
 def test_closing_ends_the_wait_for_room(broker: ScriptedBroker) -> None:
     async def body() -> None:
         broker.script("Produce", scripted.behave)
-        broker.always("Produce", scripted.no_answer)
+        broker.always("Produce", scripted.no_response)
         producer = kafwire.AsyncProducer(broker.bootstrap, **SMALL)
         await (await producer.send("u", b"warm"))
         tasks = [asyncio.ensure_future(producer.send("u", bytes(2000))) for _ in range(5)]

@@ -161,7 +161,7 @@ def test_records_sent_while_one_is_in_flight_come_after_it(broker: ScriptedBroke
 def test_many_threads_wait_for_records_of_one_partition(broker: ScriptedBroker) -> None:
     """Each thread's records in its order, all of them once; every so often a response is lost."""
     count, each = 4, 60
-    broker.script("Produce", *([scripted.behave] * 9 + [scripted.lose_answer]) * 12)
+    broker.script("Produce", *([scripted.behave] * 9 + [scripted.lose_response]) * 12)
     offsets: dict[int, list[int]] = {}
 
     def run(name: int) -> None:
@@ -317,7 +317,7 @@ def test_close_names_records_in_flight(broker: ScriptedBroker) -> None:
     with within(20):
         producer = kafwire.Producer(broker.bootstrap, **QUICK)
         warm_up(producer)
-        broker.script("Produce", scripted.no_answer)
+        broker.script("Produce", scripted.no_response)
         delivery = producer.send("t", b"v", partition=0)
         errors: list[BaseException | None] = []
         waiting = threading.Thread(target=lambda: errors.append(delivery.exception(10)))
@@ -337,7 +337,7 @@ def test_a_broker_that_hangs_is_given_up_after_request_timeout_ms(
     monkeypatch.setattr(direct_send_ways, "WATCH_S", 0.05)
     with kafwire.Producer(broker.bootstrap, **QUICK, request_timeout_ms=300) as producer, within(20):
         warm_up(producer)
-        broker.script("Produce", scripted.no_answer)
+        broker.script("Produce", scripted.no_response)
         assert producer.send("t", b"v", partition=0).result(10).offset == FIRST
     assert broker.values("t", 0) == [*numbers(FIRST), b"v"]
 
@@ -346,7 +346,7 @@ def test_a_broker_that_hangs_is_given_up_after_request_timeout_ms(
 def test_a_broker_hangs_and_the_record_was_the_engines_by_then(broker: ScriptedBroker, ends: str) -> None:
     with kafwire.Producer(broker.bootstrap, **QUICK, request_timeout_ms=300) as producer, within(20):
         warm_up(producer)
-        broker.script("Produce", scripted.no_answer)
+        broker.script("Produce", scripted.no_response)
         delivery = producer.send("t", b"v", partition=0)
         getattr(producer, ends)()
         assert delivery.result(0).offset == FIRST
@@ -363,11 +363,11 @@ def test_brokers_hang_one_after_the_other(broker: ScriptedBroker, monkeypatch: p
             producer.send("u", value).result(10)
         warm_up(producer, 0)
         warm_up(producer, 1)
-        broker.script("Produce", scripted.no_answer, node=1)
+        broker.script("Produce", scripted.no_response, node=1)
         deliveries = [producer.send("t", b"v", partition=partition) for partition in range(2)]
         assert [went_by(producer, partition) > 0 for partition in range(2)] == [True, True]
         assert [delivery.result(10).offset for delivery in deliveries] == [FIRST, FIRST]
-        broker.script("Produce", scripted.no_answer, node=2)
+        broker.script("Produce", scripted.no_response, node=2)
         assert producer.send("u", b"v").result(10).offset == FIRST
 
 

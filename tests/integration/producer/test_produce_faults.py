@@ -63,7 +63,7 @@ def test_the_first_batch_of_a_partition_is_refused(broker: ScriptedBroker, step:
 
 
 def test_a_response_is_lost_of_rows_for_many_partitions(broker: ScriptedBroker) -> None:
-    broker.script("Produce", scripted.lose_answer, scripted.close_in_mid_frame, scripted.lose_answer)
+    broker.script("Produce", scripted.lose_response, scripted.close_in_mid_frame, scripted.lose_response)
     table = pa.table({"value": numbers(1000), "partition": [number % 2 for number in range(1000)]})
     with kafwire.Producer(broker.bootstrap, **QUICK | {"batch_size": 2000}) as producer, within(20):
         ranges = producer.send_batch("t", table).result(20)
@@ -157,7 +157,7 @@ def expiring(**options: object) -> dict[str, Any]:
 
 
 def test_delivery_timeout_of_sent_records_says_that_they_may_be_stored(broker: ScriptedBroker) -> None:
-    broker.always("Produce", scripted.lose_answer)
+    broker.always("Produce", scripted.lose_response)
     with kafwire.Producer(broker.bootstrap, **expiring()) as producer:
         with within(10, at_least=0.8), pytest.raises(KafkaTimeoutError, match="t-0.*may or may not be in the log"):
             producer.send("t", b"x", partition=0).result(10)
@@ -198,7 +198,7 @@ def test_no_producer_id_may_be_had(broker: ScriptedBroker) -> None:
 
 
 def test_a_broker_that_hangs_is_given_up_after_request_timeout_ms(broker: ScriptedBroker) -> None:
-    broker.script("Produce", scripted.no_answer)
+    broker.script("Produce", scripted.no_response)
     with (
         kafwire.Producer(broker.bootstrap, **QUICK | {"request_timeout_ms": 300}) as producer,
         within(10, at_least=0.3),
@@ -209,7 +209,7 @@ def test_a_broker_that_hangs_is_given_up_after_request_timeout_ms(broker: Script
 def test_flush_and_close_return_in_time(broker: ScriptedBroker) -> None:
     producer = kafwire.Producer(broker.bootstrap, **QUICK)
     producer.send("t", b"w", partition=0).result(10)
-    broker.always("Produce", scripted.no_answer)
+    broker.always("Produce", scripted.no_response)
     sent = producer.send("t", b"x", partition=0)
     broker.wait_for_requests("Produce", 2)
     with within(5, at_least=0.3), pytest.raises(KafkaTimeoutError, match="within 0.3 s"):
@@ -245,7 +245,7 @@ def test_an_error_in_the_with_block_is_not_hidden_and_an_interrupt_does_not_wait
         delivery = producer.send("t", b"x", partition=0)
         raise ZeroDivisionError
     assert delivery.result(0).offset == 0
-    broker.always("Produce", scripted.no_answer)
+    broker.always("Produce", scripted.no_response)
     with within(5), pytest.raises(KeyboardInterrupt), kafwire.Producer(broker.bootstrap, **QUICK) as producer:
         producer.send("t", b"x", partition=0)
         raise KeyboardInterrupt
@@ -295,11 +295,11 @@ def test_close_ends_the_waits_of_other_threads(broker: ScriptedBroker) -> None:
         thread.start()
         return thread
 
-    broker.always("Produce", scripted.no_answer)
+    broker.always("Produce", scripted.no_response)
     producer = kafwire.Producer(broker.bootstrap, **QUICK | {"buffer_memory": 3000})
     delivery = producer.send("t", b"x" * 2000, partition=0)
     broker.wait_for_requests("Produce")
-    broker.script("Metadata", scripted.no_answer, scripted.no_answer)
+    broker.script("Metadata", scripted.no_response, scripted.no_response)
     client = kafwire.Client(broker.bootstrap)
     threads = [
         run("send", lambda: producer.send("t", b"y" * 2000, partition=0)),
@@ -423,7 +423,7 @@ def test_a_callback_needs_no_room(broker: ScriptedBroker) -> None:
     ends: list[str] = []
     done = threading.Event()
     broker.script("Produce", scripted.behave)
-    broker.always("Produce", scripted.no_answer)
+    broker.always("Produce", scripted.no_response)
 
     def fill(_delivery: object) -> None:
         try:

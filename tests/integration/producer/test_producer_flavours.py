@@ -159,7 +159,7 @@ def test_a_refused_record(flavour: Flavour, broker: ScriptedBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    "step", [scripted.lose_answer, scripted.close, scripted.error(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    "step", [scripted.lose_response, scripted.close, scripted.error(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 )
 def test_faults_on_the_way_are_mended(flavour: Flavour, broker: ScriptedBroker, step: scripted.Step) -> None:
     broker.script("Produce", *[scripted.behave, step] * 6)
@@ -170,7 +170,7 @@ def test_faults_on_the_way_are_mended(flavour: Flavour, broker: ScriptedBroker, 
 
 
 def test_no_room(flavour: Flavour, broker: ScriptedBroker) -> None:
-    broker.always("Produce", scripted.no_answer)
+    broker.always("Produce", scripted.no_response)
     producer = flavour.producer_from({"bootstrap.servers": broker.bootstrap, **SMALL, "max.block.ms": 300})
     with within(10, at_least=0.3):
         for _ in range(4):
@@ -204,7 +204,7 @@ def test_flush(flavour: Flavour, broker: ScriptedBroker) -> None:
 
 
 def test_closing(flavour: Flavour, broker: ScriptedBroker) -> None:
-    broker.always("Produce", scripted.no_answer)
+    broker.always("Produce", scripted.no_response)
     with within(10):
         producer = flavour.producer_from({"bootstrap.servers": broker.bootstrap, **QUICK})
         deliveries = [producer.send("t", b"v", partition=p) for p in (0, 0, 1)]

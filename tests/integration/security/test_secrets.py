@@ -36,7 +36,7 @@ from tests.support.certificates import Authority
 from tests.support.deadlines import ended
 from tests.support.doc_blocks import ROOT
 from tests.support.socket_server import SocketServer
-from tests.support.token_server import Answer, TokenServer
+from tests.support.token_server import Response, TokenServer
 
 REAUTH_MS = 1000
 CANARY = "canary"
@@ -197,10 +197,10 @@ def endpoint(world: World, listener: str, url: str | None = None) -> dict[str, A
 
 def feed(world: World, count: int = 60) -> None:
     """Let the endpoint give tokens that the broker accepts."""
-    world.tokens.answers.clear()
+    world.tokens.responses.clear()
     for _ in range(count):
-        answer = {"access_token": token(world), "token_type": "Bearer", "expires_in": 300}
-        world.tokens.answers.append(Answer(body=json.dumps(answer).encode()))
+        response = {"access_token": token(world), "token_type": "Bearer", "expires_in": 300}
+        world.tokens.responses.append(Response(body=json.dumps(response).encode()))
 
 
 def certificates(world: World) -> dict[str, dict[str, Any]]:
@@ -318,7 +318,7 @@ def run_all(world: World) -> None:
     exercise(world, "tokens, expired", oauth | {"sasl_oauthbearer_token_provider": lambda: token(world, exp=1)})
     feed(world)
     exercise(world, "endpoint, success", endpoint(world, "SASL_SSL"))
-    world.tokens.answers.clear()
+    world.tokens.responses.clear()
     wrong_secret = evidence.secret("a wrong secret of the client")
     refused = {"sasl_oauthbearer_client_secret": kafwire.Secret(wrong_secret)}
     exercise(world, "endpoint, refused", endpoint(world, "SASL_SSL") | refused)

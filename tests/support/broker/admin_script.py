@@ -192,8 +192,8 @@ def _describe(client: kafwire.Client, topic: str) -> Iterator[str]:
     wanted = protocol.DescribeTopicPartitionsRequest
     for cursor, limit in ((None, 1), (wanted.Cursor(topic_name="zzz", partition_index=1), 5)):
         names = [wanted.TopicRequest(name=name) for name in (topic, f"{topic}.not-there", "a b")]
-        answer = client.call(wanted(topics=names, cursor=cursor, response_partition_limit=limit))
-        yield f"topics: {answer}"
+        response = client.call(wanted(topics=names, cursor=cursor, response_partition_limit=limit))
+        yield f"topics: {response}"
     cluster = client.call(protocol.DescribeClusterRequest(endpoint_type=2))
     yield f"cluster: {cluster.error_code} {cluster.error_message}"
 

@@ -87,8 +87,8 @@ class FuzzedServer(SocketServer):
                 if self.on_bytes is not None:
                     self.on_bytes(self, frame)
                 exchange = self._handle(frame)
-                for answer in exchange.frames:
-                    connection.sendall(struct.pack(">i", len(answer)) + answer)
+                for response in exchange.frames:
+                    connection.sendall(struct.pack(">i", len(response)) + response)
                 if exchange.close:
                     return
                 dealt_with += 4 + size
@@ -111,7 +111,7 @@ class FuzzedServer(SocketServer):
             _, used = RequestHeader.plan(2 if version >= found.flexible_from else 1).decode_prefix(frame)
             request = found.decode(memoryview(frame)[used:], version)
             exchange = Exchange(self, name, version, request, correlation_id)
-            exchange.response = _ANSWERS[name](self, request, version)
+            exchange.response = _RESPONSES[name](self, request, version)
         exchange.encode()
         if self.bug is not None:
             self.bug(exchange)
@@ -119,18 +119,18 @@ class FuzzedServer(SocketServer):
 
     def metadata(self, request: Any, version: int) -> Any:
         """Brokers and topics; names that are not there get an error."""
-        answer = protocol.MetadataResponse
+        response = protocol.MetadataResponse
         asked = [topic.name or "" for topic in request.topics or ()]
         if request.topics is None or (version == 0 and not asked):
             asked = list(TOPICS)
         topics = [
-            answer.MetadataResponseTopic(
+            response.MetadataResponseTopic(
                 name=name,
                 topic_id=next((topic.topic_id for topic in request.topics or () if topic.name == name), None)
                 or protocol.MetadataResponse.MetadataResponseTopic().topic_id,
                 error_code=0 if name in TOPICS else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 partitions=[
-                    answer.MetadataResponsePartition(
+                    response.MetadataResponsePartition(
                         partition_index=index, leader_id=1, replica_nodes=[1], isr_nodes=[1]
                     )
                     for index in range(TOPICS.get(name, 0))
@@ -142,12 +142,12 @@ class FuzzedServer(SocketServer):
             if topic.name is None:
                 topics = [each for each in topics if each.name]
                 topics.append(
-                    answer.MetadataResponseTopic(name=None, topic_id=topic.topic_id, error_code=100)
+                    response.MetadataResponseTopic(name=None, topic_id=topic.topic_id, error_code=100)
                     if version >= 12
-                    else answer.MetadataResponseTopic(name="", topic_id=topic.topic_id, error_code=100)
+                    else response.MetadataResponseTopic(name="", topic_id=topic.topic_id, error_code=100)
                 )
-        brokers = [answer.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port)]
-        return answer(brokers=brokers, topics=topics, controller_id=1)
+        brokers = [response.MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port)]
+        return response(brokers=brokers, topics=topics, controller_id=1)
 
 
 def _versions(code: int = 0) -> Any:
@@ -163,24 +163,26 @@ def _versions(code: int = 0) -> Any:
 
 
 def _describe(_: FuzzedServer, request: Any, version: int) -> Any:
-    answer: Any = protocol.MESSAGES["DescribeGroupsResponse"]
+    response: Any = protocol.MESSAGES["DescribeGroupsResponse"]
     del version
-    return answer(groups=[answer.DescribedGroup(group_id=group, group_state="Dead") for group in set(request.groups)])
+    return response(
+        groups=[response.DescribedGroup(group_id=group, group_state="Dead") for group in set(request.groups)]
+    )
 
 
 def _find(server: FuzzedServer, request: Any, version: int) -> Any:
-    answer: Any = protocol.MESSAGES["FindCoordinatorResponse"]
+    response: Any = protocol.MESSAGES["FindCoordinatorResponse"]
     if version < 4:
-        return answer(node_id=1, host="127.0.0.1", port=server.port)
-    return answer(
+        return response(node_id=1, host="127.0.0.1", port=server.port)
+    return response(
         coordinators=[
-            answer.Coordinator(key=key, node_id=1, host="127.0.0.1", port=server.port)
+            response.Coordinator(key=key, node_id=1, host="127.0.0.1", port=server.port)
             for key in dict.fromkeys(request.coordinator_keys)
         ]
     )
 
 
-_ANSWERS: dict[str, Callable[[FuzzedServer, Any, int], Any]] = {
+_RESPONSES: dict[str, Callable[[FuzzedServer, Any, int], Any]] = {
     "ApiVersions": lambda server, request, version: _versions(),
     "Metadata": FuzzedServer.metadata,
     "DescribeGroups": _describe,

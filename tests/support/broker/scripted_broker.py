@@ -1,7 +1,7 @@
 """A small Kafka server that follows a test's script: it responds wrongly, late, in part, or not at all.
 
     with ScriptedBroker({"t": 2}) as broker:
-        broker.script("Produce", lose_answer, error(6))       # what becomes of the first and the second Produce request
+        broker.script("Produce", lose_response, error(6))  # what becomes of the first and the second Produce request
         kafwire.Producer(broker.bootstrap)
 
 It keeps logs in memory, speaks the APIs that a producer and a scan need with kafwire's own messages, checks sequence
@@ -75,7 +75,7 @@ class Exchange:
         body: bytes = struct.pack(">i", number) + (b"\0" if flexible else b"") + response.encode(version)
         return struct.pack(">i", len(body)) + body
 
-    def answer(self) -> bytes:
+    def frame_of_response(self) -> bytes:
         """The right response as bytes."""
         return self.frame(self.respond())
 
@@ -127,7 +127,7 @@ def after(wait: float | threading.Event, then: Step = behave) -> Step:
     return step
 
 
-def no_answer(exchange: Exchange) -> None:
+def no_response(exchange: Exchange) -> None:
     """Never respond, and read nothing more from this connection."""
     exchange.broker.stopped.wait()
 
@@ -137,7 +137,7 @@ def close(exchange: Exchange) -> None:
     exchange.close()
 
 
-def lose_answer(exchange: Exchange) -> None:
+def lose_response(exchange: Exchange) -> None:
     """Execute the request, and close instead of responding."""
     exchange.respond()
     exchange.close()
@@ -145,8 +145,8 @@ def lose_answer(exchange: Exchange) -> None:
 
 def close_in_mid_frame(exchange: Exchange) -> None:
     """Execute the request, send half of the response, and close."""
-    answer = exchange.answer()
-    exchange.send(answer[: len(answer) // 2])
+    response = exchange.frame_of_response()
+    exchange.send(response[: len(response) // 2])
     exchange.close()
 
 
@@ -159,7 +159,7 @@ def truncated(size: int) -> Step:
     """Respond with the last `size` bytes missing, in a frame that is whole."""
 
     def step(exchange: Exchange) -> None:
-        body = exchange.answer()[4:-size]
+        body = exchange.frame_of_response()[4:-size]
         exchange.send(struct.pack(">i", len(body)) + body)
 
     return step
@@ -169,7 +169,7 @@ def too_long(extra: bytes) -> Step:
     """Respond with bytes left over."""
 
     def step(exchange: Exchange) -> None:
-        body = exchange.answer()[4:] + extra
+        body = exchange.frame_of_response()[4:] + extra
         exchange.send(struct.pack(">i", len(body)) + body)
 
     return step
@@ -364,11 +364,11 @@ class ScriptedBroker:
                 topic.partitions = []
             return response
         if request.api == "ListOffsets":
-            return _list_offsets_answer(asked, lambda _topic, _partition, _timestamp: (code, -1))
+            return _list_offsets_response(asked, lambda _topic, _partition, _timestamp: (code, -1))
         if request.api == "Fetch":
-            return self._fetch_answer(request, lambda _where, _offset: (code, b""))
+            return self._fetch_response(request, lambda _where, _offset: (code, b""))
         if request.api == "Produce":
-            return self._produce_answer(request, lambda _where, _data: (code, -1), message)
+            return self._produce_response(request, lambda _where, _data: (code, -1), message)
         return response_class(error_code=code)
 
     def topic_id(self, name: str) -> uuid.UUID:
@@ -441,7 +441,7 @@ class ScriptedBroker:
             return ErrorCode.NONE, late[0].base_offset if late else -1
 
         with self._changed:
-            return _list_offsets_answer(request.message, find)
+            return _list_offsets_response(request.message, find)
 
     def _init_producer_id(self, _request: Request) -> Any:
         with self._changed:
@@ -474,14 +474,14 @@ class ScriptedBroker:
         deadline = time.monotonic() + request.message.max_wait_ms / 1000
         with self._changed:
             while True:
-                response = self._fetch_answer(request, read)
+                response = self._fetch_response(request, read)
                 parts = [part for topic in response.responses for part in topic.partitions]
                 left = deadline - time.monotonic()
                 if any(part.records or part.error_code for part in parts) or left <= 0:
                     return response
                 self._changed.wait(min(left, 0.05))
 
-    def _fetch_answer(self, request: Request, read: Callable[[tuple[str, int], int], tuple[int, bytes]]) -> Any:
+    def _fetch_response(self, request: Request, read: Callable[[tuple[str, int], int], tuple[int, bytes]]) -> Any:
         response_class = protocol.FetchResponse
         topics = []
         for topic in request.message.topics:
@@ -521,7 +521,7 @@ class ScriptedBroker:
             return self._write_once(where, batch, data)
 
         with self._changed:
-            response = self._produce_answer(request, write)
+            response = self._produce_response(request, write)
         return None if request.message.acks == 0 else response
 
     def _write_once(self, where: tuple[str, int], batch: Any, data: bytes) -> tuple[int, int]:
@@ -547,7 +547,7 @@ class ScriptedBroker:
         self._producers[producer] = (batch.producer_epoch, known)
         return ErrorCode.NONE, offset
 
-    def _produce_answer(
+    def _produce_response(
         self, request: Request, write: Callable[[tuple[str, int], bytes], tuple[int, int]], message: str | None = None
     ) -> Any:
         response_class = protocol.ProduceResponse
@@ -577,7 +577,7 @@ class ScriptedBroker:
         return next((known for known in self.topics if self.topic_id(known) == topic_id), None)
 
 
-def _list_offsets_answer(asked: Any, find: Callable[[str, int, int], tuple[int, int]]) -> Any:
+def _list_offsets_response(asked: Any, find: Callable[[str, int, int], tuple[int, int]]) -> Any:
     response_class = protocol.ListOffsetsResponse
     topics = []
     for topic in asked.topics:

@@ -16,7 +16,7 @@ from typing import Any
 
 from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.broker.frames import write_response
-from kafwire.broker.request import HANG_UP, LATER, Answer, Request
+from kafwire.broker.request import HANG_UP, LATER, Request, Response
 from kafwire.testing.simulation.calls import HANGUP, NEVER
 
 Handler = Callable[[Request], Any]
@@ -41,19 +41,19 @@ class ServedKafka(EmbeddedKafka):
         """Leave `api` to the broker again."""
         self.ask(lambda _: self.handlers.pop(api, None))
 
-    def _intercept(self, request: Request) -> Answer | None:
+    def _intercept(self, request: Request) -> Response | None:
         """See `Interceptor`."""
         number = request.connection.number
 
-        def count(answer: Answer) -> Answer:
-            if answer is not HANG_UP:
-                self.sent[number] += SIZE_BYTES + len(write_response(request, answer))
-            return answer
+        def count(response: Response) -> Response:
+            if response is not HANG_UP:
+                self.sent[number] += SIZE_BYTES + len(write_response(request, response))
+            return response
 
         self.received[number] += SIZE_BYTES + request.size
         request.edits.append(count)
         for handler in self.handlers.get(request.name, ()):
-            answer = handler(request)
-            if answer is not None:
-                return {NEVER: LATER, HANGUP: HANG_UP}[answer] if answer in (NEVER, HANGUP) else answer
+            response = handler(request)
+            if response is not None:
+                return {NEVER: LATER, HANGUP: HANG_UP}[response] if response in (NEVER, HANGUP) else response
         return None

@@ -30,10 +30,10 @@ class TransactionalClient:
             producer_id=current[0],
             producer_epoch=current[1],
         )
-        answer = self.driver.ask(request, version)
-        if not answer.error_code:
-            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
-        return int(answer.error_code)
+        response = self.driver.ask(request, version)
+        if not response.error_code:
+            self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+        return int(response.error_code)
 
     def add(self, *places: Place, epoch: int | None = None, version: int = 3) -> dict[Place, int]:
         """AddPartitionsToTxn, in a version of clients: the error codes."""
@@ -45,10 +45,10 @@ class TransactionalClient:
         request.v3_and_below_topics = [
             request.AddPartitionsToTxnTopic(name=name, partitions=[index]) for name, index in places
         ]
-        answer = self.driver.ask(request, version)
+        response = self.driver.ask(request, version)
         return {
             (topic.name, part.partition_index): part.partition_error_code
-            for topic in answer.results_by_topic_v3_and_below
+            for topic in response.results_by_topic_v3_and_below
             for part in topic.results_by_partition
         }
 
@@ -67,8 +67,8 @@ class TransactionalClient:
         request.topic_data = [request.TopicProduceData(name=to[0], partition_data=[part])]
         partition = self.driver.state.topics.partition(*to)
         node = partition.leader if partition is not None else 1
-        answer = self.driver.ask(request, version, node=node).responses[0].partition_responses[0]
-        return answer.error_code, answer.base_offset
+        response = self.driver.ask(request, version, node=node).responses[0].partition_responses[0]
+        return response.error_code, response.base_offset
 
     def end(self, *, commit: bool = True, version: int = 5) -> int:
         """EndTxn. Returns an error code; from version 5 on it has then the id and epoch of the response."""
@@ -78,10 +78,10 @@ class TransactionalClient:
             producer_epoch=self.epoch,
             committed=commit,
         )
-        answer = self.driver.ask(request, version)
-        if not answer.error_code and version >= 5:
-            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
-        return int(answer.error_code)
+        response = self.driver.ask(request, version)
+        if not response.error_code and version >= 5:
+            self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+        return int(response.error_code)
 
     def commit_offset(
         self,

@@ -36,23 +36,23 @@ def joined_classic(
                 request.JoinGroupRequestProtocol(name="range", metadata=subscription(GroupMember("", list(partitions))))
             ],
         )
-        answer = client.call(join, broker=node)
-        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            join.member_id = answer.member_id
-            answer = client.call(join, broker=node)
-        assert answer.error_code == 0
+        response = client.call(join, broker=node)
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            join.member_id = response.member_id
+            response = client.call(join, broker=node)
+        assert response.error_code == 0
         given = assigned or assignment((topic, number) for topic, numbers in partitions.items() for number in numbers)
         sync = protocol.SyncGroupRequest(
             group_id=group,
-            generation_id=answer.generation_id,
-            member_id=answer.member_id,
+            generation_id=response.generation_id,
+            member_id=response.member_id,
             group_instance_id=instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name="range",
         )
-        sync.assignments = [sync.SyncGroupRequestAssignment(member_id=answer.member_id, assignment=given)]
+        sync.assignments = [sync.SyncGroupRequestAssignment(member_id=response.member_id, assignment=given)]
         assert client.call(sync, broker=node).error_code == 0
-        yield answer.member_id
+        yield response.member_id
         leave = protocol.LeaveGroupRequest(group_id=group)
-        leave.members = [leave.MemberIdentity(member_id=answer.member_id, group_instance_id=instance_id)]
+        leave.members = [leave.MemberIdentity(member_id=response.member_id, group_instance_id=instance_id)]
         client.call(leave, broker=node)

@@ -212,8 +212,8 @@ class JavaMembers:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"do": do, "name": name, **fields}) + "\n")
         self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer
+        response: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return response
 
     def member(self, bootstrap: str, topic: str, group: str, config: Mapping[str, object]) -> JavaMember:
         name = next(self._names)
@@ -237,8 +237,8 @@ class JavaMember:
         self._process, self._name = process, name
 
     def look(self) -> tuple[set[int], list[Seen], str | None]:
-        answer = self._process.ask("look", self._name)
-        return set(answer["assigned"]), [(each[0], each[1]) for each in answer["records"]], answer["error"]
+        response = self._process.ask("look", self._name)
+        return set(response["assigned"]), [(each[0], each[1]) for each in response["records"]], response["error"]
 
     def close(self) -> None:
         self._process.ask("close", self._name)

@@ -77,15 +77,15 @@ class Walk:
         config = request.AlterableConfig(name="consumer.assignment.interval.ms", config_operation=0, value="0")
         resource = request.AlterConfigsResource(resource_type=GROUP, resource_name=self._group, configs=[config])
         request.resources = [resource]
-        (answer,) = self._ask(request).responses
-        assert answer.error_code == 0, answer.error_message
+        (response,) = self._ask(request).responses
+        assert response.error_code == 0, response.error_message
         asked = protocol.DescribeConfigsRequest()
         asked.resources = [asked.DescribeConfigsResource(resource_type=GROUP, resource_name=self._group)]
         waiting.until(lambda: self._is_set(asked), "the broker knows of the group's option")
 
     def _is_set(self, asked: Any) -> bool:
-        (answer,) = self._ask(asked).results
-        return any((each.name, each.value) == ("consumer.assignment.interval.ms", "0") for each in answer.configs)
+        (response,) = self._ask(asked).results
+        return any((each.name, each.value) == ("consumer.assignment.interval.ms", "0") for each in response.configs)
 
     # --- one step
 
@@ -190,8 +190,8 @@ class Walk:
     def _list(self, slot: Slot) -> None:
         del slot
         types = self._random.choice([[], ["classic"], ["Consumer"]])
-        answer = self._ask(protocol.ListGroupsRequest(types_filter=types))
-        own = [g for g in answer.groups if g.group_id == self._group]
+        response = self._ask(protocol.ListGroupsRequest(types_filter=types))
+        own = [g for g in response.groups if g.group_id == self._group]
         self._note(f"list {types}", str([(g.protocol_type, g.group_state, g.group_type) for g in own]))
 
     def _commit(self, slot: Slot) -> None:
@@ -206,8 +206,8 @@ class Walk:
         )
         parts = [request.OffsetCommitRequestPartition(partition_index=i, committed_offset=1) for i in range(2)]
         request.topics = [request.OffsetCommitRequestTopic(name=topic, topic_id=self.topics[topic], partitions=parts)]
-        answer = self._ask(request, version)
-        codes = [_error(part) for part in answer.topics[0].partitions]
+        response = self._ask(request, version)
+        codes = [_error(part) for part in response.topics[0].partitions]
         self._note(f"{member_id} commit v{version} {epoch} {topic}", str(codes))
 
     def _fetch(self, slot: Slot) -> None:
@@ -217,8 +217,8 @@ class Walk:
         request.groups = [
             request.OffsetFetchRequestGroup(group_id=self._group, member_id=member_id, member_epoch=epoch, topics=[])
         ]
-        (answer,) = self._ask(request, 9).groups
-        self._note(f"{member_id} fetch {epoch}", _error(answer))
+        (response,) = self._ask(request, 9).groups
+        self._note(f"{member_id} fetch {epoch}", _error(response))
 
     def _other(self, slot: Slot) -> None:
         """Requests of classic groups, and requests from outside."""
@@ -234,21 +234,21 @@ class Walk:
             leaving = [(slot.member_id if not slot.instance_id else "", slot.instance_id), ("m0", None)]
             leave = protocol.LeaveGroupRequest(group_id=self._group)
             leave.members = [leave.MemberIdentity(member_id=m, group_instance_id=i) for m, i in leaving]
-            answer = self._ask(leave)
-            codes = [(m.member_id, m.group_instance_id, _error(m)) for m in answer.members]
-            self._note(f"{kind} {leaving}", f"{_error(answer)} {codes}")
+            response = self._ask(leave)
+            codes = [(m.member_id, m.group_instance_id, _error(m)) for m in response.members]
+            self._note(f"{kind} {leaving}", f"{_error(response)} {codes}")
             slot.is_in = False
         elif kind == "delete":
-            answer = self._ask(protocol.DeleteGroupsRequest(groups_names=[self._group]))
-            self._note(kind, _error(answer.results[0]))
+            response = self._ask(protocol.DeleteGroupsRequest(groups_names=[self._group]))
+            self._note(kind, _error(response.results[0]))
         else:
             topic = self._random.choice([*self.topics])
             delete = protocol.OffsetDeleteRequest(group_id=self._group)
             part = delete.OffsetDeleteRequestPartition(partition_index=0)
             delete.topics = [delete.OffsetDeleteRequestTopic(name=topic, partitions=[part])]
-            answer = self._ask(delete)
-            errors = [_error(part) for each in answer.topics for part in each.partitions]
-            self._note(f"{kind} {topic}", f"{_error(answer)} {errors}")
+            response = self._ask(delete)
+            errors = [_error(part) for each in response.topics for part in each.partitions]
+            self._note(f"{kind} {topic}", f"{_error(response)} {errors}")
 
     # --- the classic protocol
 
@@ -275,15 +275,15 @@ class Walk:
         )
         named = request.JoinGroupRequestProtocol(name="range", metadata=encode_versioned(subscription, 1))
         request.protocols = [named]
-        answer = self._ask(request)
-        if not answer.error_code:
-            slot.is_in, slot.epoch, slot.leads = True, answer.generation_id, bool(answer.members)
-        elif answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
+        response = self._ask(request)
+        if not response.error_code:
+            slot.is_in, slot.epoch, slot.leads = True, response.generation_id, bool(response.members)
+        elif response.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
             slot.is_in = False
-        told = f"{answer.protocol_type} {answer.protocol_name} led by {answer.leader!r}"
-        members = [(each.member_id, each.group_instance_id) for each in answer.members]
+        told = f"{response.protocol_type} {response.protocol_name} led by {response.leader!r}"
+        members = [(each.member_id, each.group_instance_id) for each in response.members]
         asked = f"{slot.member_id}/{slot.instance_id} join {request.protocol_type} {slot.topics} {_shown(slot.owned)}"
-        self._note(asked, f"{_error(answer)} {answer.member_id} in {answer.generation_id} {told} {members}")
+        self._note(asked, f"{_error(response)} {response.member_id} in {response.generation_id} {told} {members}")
 
     def _classic_sync(self, slot: Slot) -> None:
         generation = slot.epoch - (self._random.random() < 0.1)
@@ -300,14 +300,14 @@ class Walk:
             places = ConsumerProtocolAssignment.TopicPartition(topic=first, partitions=[0])
             given = encode_versioned(ConsumerProtocolAssignment(assigned_partitions=[places]), 1)
             request.assignments = [request.SyncGroupRequestAssignment(member_id=slot.member_id, assignment=given)]
-        answer = self._ask(request)
-        data, told = bytes(answer.assignment), "nothing"
+        response = self._ask(request)
+        data, told = bytes(response.assignment), "nothing"
         if data:
             version, assignment = decode_versioned(ConsumerProtocolAssignment, data)
             slot.told = frozenset((t.topic, i) for t in assignment.assigned_partitions for i in t.partitions)
             told = f"v{version} {_shown(slot.told)}"
         asked = f"{slot.member_id}/{slot.instance_id} sync {generation} {request.protocol_name}"
-        self._note(asked, f"{_error(answer)} {answer.protocol_type} {answer.protocol_name} {told}")
+        self._note(asked, f"{_error(response)} {response.protocol_type} {response.protocol_name} {told}")
 
     def _classic_beat(self, slot: Slot) -> None:
         generation = slot.epoch - (self._random.random() < 0.1)
@@ -323,8 +323,8 @@ class Walk:
     def _classic_leave(self, slot: Slot) -> None:
         request = protocol.LeaveGroupRequest(group_id=self._group)
         request.members = [request.MemberIdentity(member_id=slot.member_id, group_instance_id=slot.instance_id)]
-        (answer,) = self._ask(request).members
-        self._note(f"{slot.member_id}/{slot.instance_id} classic leave", _error(answer))
+        (response,) = self._ask(request).members
+        self._note(f"{slot.member_id}/{slot.instance_id} classic leave", _error(response))
         slot.is_in, slot.told, slot.owned = False, frozenset(), frozenset()
 
     # --- requests and responses
@@ -343,12 +343,12 @@ class Walk:
                 for name, topic_id in self.topics.items()
                 if any(n == name for n, _ in owned)
             ]
-        answer = self._ask(request)
-        told = None if answer.assignment is None else self._places(answer.assignment)
-        if not answer.error_code and epoch >= 0:
-            slot.epoch, slot.is_in = answer.member_epoch, True
+        response = self._ask(request)
+        told = None if response.assignment is None else self._places(response.assignment)
+        if not response.error_code and epoch >= 0:
+            slot.epoch, slot.is_in = response.member_epoch, True
             slot.told = slot.told if told is None else told
-        elif answer.error_code in (
+        elif response.error_code in (
             ErrorCode.UNKNOWN_MEMBER_ID,
             ErrorCode.FENCED_MEMBER_EPOCH,
             ErrorCode.GROUP_ID_NOT_FOUND,
@@ -356,8 +356,10 @@ class Walk:
             slot.is_in = False
         said = " ".join(f"{name}={value}" for name, value in fields.items())
         asked = f"{slot.member_id}/{slot.instance_id} beat {epoch} {_shown(owned)} {said}"
-        what = f"{_error(answer)} {self._text(answer.error_message)} {answer.member_id} in {answer.member_epoch}"
-        self._note(asked, f"{what} {answer.heartbeat_interval_ms} {_shown(told)}")
+        what = (
+            f"{_error(response)} {self._text(response.error_message)} {response.member_id} in {response.member_epoch}"
+        )
+        self._note(asked, f"{what} {response.heartbeat_interval_ms} {_shown(told)}")
 
     def _places(self, assignment: Any) -> Places:
         return frozenset((self._names[t.topic_id], i) for t in assignment.topic_partitions for i in t.partitions)
@@ -383,5 +385,5 @@ def _shown(places: Places | Sequence[tuple[str, int]] | None) -> str:
     return "{" + " ".join(f"{name}:{','.join(str(i) for n, i in sorted(places) if n == name)}" for name in names) + "}"
 
 
-def _error(answer: Any) -> str:
-    return ErrorCode(answer.error_code).name if answer.error_code else "ok"
+def _error(response: Any) -> str:
+    return ErrorCode(response.error_code).name if response.error_code else "ok"

@@ -35,10 +35,10 @@ class Reader:
 
     def beat(self, **fields: Any) -> Any:
         """A heartbeat that says what it has."""
-        answer = self._group.beat(
+        response = self._group.beat(
             self.member_id, self.epoch, instance_id=self._how.get("instance_id"), owned=self.owned, **fields
         )
-        return self._take(answer)
+        return self._take(response)
 
     def quiet(self) -> Any:
         """A heartbeat that says nothing of what it has."""
@@ -48,12 +48,12 @@ class Reader:
         """Leave the group: for good (-1), or as a static member for a while (-2)."""
         return self._group.beat(self.member_id, epoch, instance_id=self._how.get("instance_id"))
 
-    def _take(self, answer: Any) -> Any:
-        if not answer.error_code:
-            self.epoch = answer.member_epoch
-            if answer.assignment is not None:
-                self.owned = self._group.places(answer.assignment)
-        return answer
+    def _take(self, response: Any) -> Any:
+        if not response.error_code:
+            self.epoch = response.member_epoch
+            if response.assignment is not None:
+                self.owned = self._group.places(response.assignment)
+        return response
 
 
 class ConsumerMembers:

@@ -232,8 +232,8 @@ class Walk:
         self._waiting.append(new)
         self.lines.append(f"{asked} -> waits")
         place = len(self.lines) - 1
-        for each, answer in self._arrived():
-            text = self._told(each, answer)
+        for each, response in self._arrived():
+            text = self._told(each, response)
             if each is new:
                 self.lines[place] = f"{asked} -> {text}"
             else:
@@ -259,9 +259,9 @@ class Walk:
                 each.socket.close()
                 until = time.monotonic() + self._settle_s
         found.sort(key=lambda pair: pair[0].asked)
-        for each, answer in found:
-            if type(each.message).__name__ == "JoinGroupRequest" and answer.member_id:
-                self._names.setdefault(answer.member_id, f"M{len(self._names) + 1}")
+        for each, response in found:
+            if type(each.message).__name__ == "JoinGroupRequest" and response.member_id:
+                self._names.setdefault(response.member_id, f"M{len(self._names) + 1}")
         return found
 
     @staticmethod
@@ -269,35 +269,38 @@ class Walk:
         (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
         return connection.recv(size, socket.MSG_WAITALL)
 
-    def _told(self, each: Waiting, answer: Any) -> str:
+    def _told(self, each: Waiting, response: Any) -> str:
         kind = type(each.message).__name__.removesuffix("Request")
         slot = each.slot
-        if slot is not None and getattr(answer, "error_code", 0) == ErrorCode.REBALANCE_IN_PROGRESS:
+        if slot is not None and getattr(response, "error_code", 0) == ErrorCode.REBALANCE_IN_PROGRESS:
             slot.generation = -1
         if kind == "JoinGroup":
-            if slot is not None and answer.member_id and answer.error_code in (0, ErrorCode.MEMBER_ID_REQUIRED):
-                slot.member_id, slot.generation = answer.member_id, answer.generation_id
-                slot.leads = bool(answer.members) and not answer.skip_assignment
-                slot.others = [member.member_id for member in answer.members]
-                slot.chosen = answer.protocol_name
-                slot.needs_sync = not answer.error_code
-            elif slot is not None and answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+            if slot is not None and response.member_id and response.error_code in (0, ErrorCode.MEMBER_ID_REQUIRED):
+                slot.member_id, slot.generation = response.member_id, response.generation_id
+                slot.leads = bool(response.members) and not response.skip_assignment
+                slot.others = [member.member_id for member in response.members]
+                slot.chosen = response.protocol_name
+                slot.needs_sync = not response.error_code
+            elif slot is not None and response.error_code in (
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                ErrorCode.FENCED_INSTANCE_ID,
+            ):
                 slot.member_id, slot.generation, slot.leads = "", -1, False
-            members = sorted((self._name(m.member_id), m.group_instance_id, m.metadata) for m in answer.members)
+            members = sorted((self._name(m.member_id), m.group_instance_id, m.metadata) for m in response.members)
             return (
-                f"{_error(answer)} {self._name(answer.member_id)} in {answer.generation_id}"
-                f" {answer.protocol_type} {answer.protocol_name!r} led by {self._name(answer.leader)}"
-                f" {'skip ' if answer.skip_assignment else ''}{members}"
+                f"{_error(response)} {self._name(response.member_id)} in {response.generation_id}"
+                f" {response.protocol_type} {response.protocol_name!r} led by {self._name(response.leader)}"
+                f" {'skip ' if response.skip_assignment else ''}{members}"
             )
         if kind == "SyncGroup":
-            return f"{_error(answer)} {answer.assignment!r} {answer.protocol_type} {answer.protocol_name}"
+            return f"{_error(response)} {response.assignment!r} {response.protocol_type} {response.protocol_name}"
         if kind == "LeaveGroup":
-            members = [(self._name(m.member_id), m.group_instance_id, _error(m)) for m in answer.members]
-            return f"{_error(answer)} {members}"
+            members = [(self._name(m.member_id), m.group_instance_id, _error(m)) for m in response.members]
+            return f"{_error(response)} {members}"
         if kind == "OffsetCommit":
-            return _error(answer.topics[0].partitions[0])
+            return _error(response.topics[0].partitions[0])
         if kind == "DescribeGroups":
-            (its,) = answer.groups
+            (its,) = response.groups
             message = (its.error_message or "").replace(self._group, "g") or None
             described = sorted(
                 (
@@ -312,12 +315,12 @@ class Walk:
             )
             return f"{_error(its)} {message} {its.group_state} {its.protocol_type!r} {its.protocol_data!r} {described}"
         if kind == "ListGroups":
-            own = [g for g in answer.groups if g.group_id == self._group]
-            return f"{_error(answer)} {[(g.protocol_type, g.group_state, g.group_type) for g in own]}"
+            own = [g for g in response.groups if g.group_id == self._group]
+            return f"{_error(response)} {[(g.protocol_type, g.group_state, g.group_type) for g in own]}"
         if kind == "DeleteGroups":
-            return _error(answer.results[0])
-        return _error(answer)
+            return _error(response.results[0])
+        return _error(response)
 
 
-def _error(answer: Any) -> str:
-    return ErrorCode(answer.error_code).name if answer.error_code else "ok"
+def _error(response: Any) -> str:
+    return ErrorCode(response.error_code).name if response.error_code else "ok"

@@ -40,8 +40,8 @@ def compiled() -> Path:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix="compiling-") as scratch:
             classes = Path(scratch) / "classes"
             command = [java("javac"), "-proc:none", "-cp", class_path(), "-d", str(classes)]
-            answer = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
-            assert answer.returncode == 0, answer.stdout + answer.stderr
+            response = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
+            assert response.returncode == 0, response.stdout + response.stderr
             try:
                 classes.rename(target)
             except OSError:
@@ -84,9 +84,9 @@ class Oracle:
                 round_trip += (_INT.pack(len(data)), data)
         self._process.stdin.write(b"".join(round_trip))
         self._process.stdin.flush()
-        return [self._answer() for _ in questions]
+        return [self._response() for _ in questions]
 
-    def _answer(self) -> list[bytes] | OracleError:
+    def _response(self) -> list[bytes] | OracleError:
         good = self._read(1) == b"\1"
         words = [self._read(self._number()) for _ in range(self._number())]
         return words if good else OracleError(words[0].decode())
@@ -103,15 +103,15 @@ class Oracle:
 
     def one(self, *question: str | bytes) -> list[bytes]:
         """The answer to one question; raises `OracleError`."""
-        (answer,) = self.ask(question)
-        return good(answer)
+        (response,) = self.ask(question)
+        return good(response)
 
 
-def good(answer: list[bytes] | OracleError) -> list[bytes]:
+def good(response: list[bytes] | OracleError) -> list[bytes]:
     """Return an answer, or raise its error."""
-    if isinstance(answer, OracleError):
-        raise answer
-    return answer
+    if isinstance(response, OracleError):
+        raise response
+    return response
 
 
 class Differences(NamedTuple):
@@ -120,9 +120,9 @@ class Differences(NamedTuple):
     java_is_stricter: dict[str, str]
     java_is_laxer: dict[str, str]
 
-    def refused_here(self, error: Exception, answer: list[bytes] | OracleError) -> str:
+    def refused_here(self, error: Exception, response: list[bytes] | OracleError) -> str:
         """Why we refuse, alone or as Java does. A difference that is not listed fails."""
-        return "damage refused by both" if isinstance(answer, OracleError) else _reason(self.java_is_laxer, error)
+        return "damage refused by both" if isinstance(response, OracleError) else _reason(self.java_is_laxer, error)
 
     def refused_by_java(self, error: OracleError) -> str:
         """Why Java refuses alone. A difference that is not listed fails."""
@@ -155,9 +155,9 @@ def read(name: str, version: int, data: bytes) -> tuple[str | bytes, ...]:
     return "read", name, str(version), data
 
 
-def as_read(answer: list[bytes] | OracleError) -> Read:
+def as_read(response: list[bytes] | OracleError) -> Read:
     """The answer to `read`; raises `OracleError`."""
-    written, text, *records = good(answer)
+    written, text, *records = good(response)
     return Read(written, json.loads(text), records)
 
 

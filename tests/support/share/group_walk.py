@@ -117,26 +117,25 @@ class MembersWalk:
             subscribed_topic_names=names,
             **fields,
         )
-        answer = self._broker.ask(request)
-        if not answer.error_code and its_epoch >= 0 and group == "g":
-            member.epoch, member.is_in = answer.member_epoch, True
+        response = self._broker.ask(request)
+        if not response.error_code and its_epoch >= 0 and group == "g":
+            member.epoch, member.is_in = response.member_epoch, True
             self._wanted |= {*(names or ())} & self.topics.keys()
             self._is_ready()
-        elif answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
+        elif response.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
             member.is_in, member.epoch = False, 0
         told = "-"
-        if answer.assignment is not None:
+        if response.assignment is not None:
             topics = {
                 self._names[each.topic_id]: sorted(each.partitions)
-                for each in answer.assignment.topic_partitions
+                for each in response.assignment.topic_partitions
                 if each.partitions
             }
             told = str(sorted(topics.items()))
         asked = f"{member.member_id} beat {its_epoch} {names} {fields} in {group!r}"
-        message = (answer.error_message or "").replace(self._group, "g")
-        what = (
-            f"{error_of(answer)} {message} {answer.member_id} in {answer.member_epoch} {answer.heartbeat_interval_ms}"
-        )
+        message = (response.error_message or "").replace(self._group, "g")
+        now = f"{response.member_id} in {response.member_epoch} {response.heartbeat_interval_ms}"
+        what = f"{error_of(response)} {message} {now}"
         self.lines.append(f"{asked} -> {what} {told}")
 
     def _is_ready(self) -> None:
@@ -160,13 +159,13 @@ class MembersWalk:
         del member
         types = self._random.choice([[], ["share"], ["Share"], ["classic", "consumer"]])
         states = self._random.choice([[], ["stable"], ["Empty"]])
-        answer = self._broker.ask(protocol.ListGroupsRequest(types_filter=types, states_filter=states))
+        response = self._broker.ask(protocol.ListGroupsRequest(types_filter=types, states_filter=states))
         shown = [
             f"{each.group_state} {each.group_type} {each.protocol_type}"
-            for each in answer.groups
+            for each in response.groups
             if each.group_id == self._group
         ]
-        self.lines.append(f"list {types} {states} -> {error_of(answer)} {shown}")
+        self.lines.append(f"list {types} {states} -> {error_of(response)} {shown}")
 
     def _offsets(self, member: Member) -> None:
         del member
@@ -177,29 +176,29 @@ class MembersWalk:
             part = alter.AlterShareGroupOffsetsRequestPartition
             parts = [part(partition_index=0, start_offset=3), part(partition_index=9, start_offset=1)]
             alter.topics = [alter.AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=parts)]
-            answer = self._broker.ask(alter)
+            response = self._broker.ask(alter)
             told = [
                 (t.topic_name, t.topic_id.int != 0, p.partition_index, error_of(p), p.error_message)
-                for t in answer.responses
+                for t in response.responses
                 for p in t.partitions
             ]
-            self.lines.append(f"alter {name} -> {error_of(answer)} {answer.error_message} {told}")
+            self.lines.append(f"alter {name} -> {error_of(response)} {response.error_message} {told}")
         elif kind == "delete":
             delete = protocol.DeleteShareGroupOffsetsRequest(group_id=self._group)
             delete.topics = [delete.DeleteShareGroupOffsetsRequestTopic(topic_name=name)]
-            answer = self._broker.ask(delete)
-            forgotten = [(t.topic_name, t.topic_id.int != 0, error_of(t), t.error_message) for t in answer.responses]
-            message = (answer.error_message or "").replace(self._group, "g")
-            self.lines.append(f"delete {name} -> {error_of(answer)} {message} {forgotten}")
-            if not answer.error_code and forgotten and forgotten[0][2] == "ok":
+            response = self._broker.ask(delete)
+            forgotten = [(t.topic_name, t.topic_id.int != 0, error_of(t), t.error_message) for t in response.responses]
+            message = (response.error_message or "").replace(self._group, "g")
+            self.lines.append(f"delete {name} -> {error_of(response)} {message} {forgotten}")
+            if not response.error_code and forgotten and forgotten[0][2] == "ok":
                 self._wanted.discard(name)
         elif kind == "look":
             ready = sorted((topic, sorted(its)) for topic, its in self._broker.ready(self._group).items())
             self.lines.append(f"ready -> {ready}")
         elif kind == "group":
-            answer = self._broker.ask(protocol.DeleteGroupsRequest(groups_names=[self._group]))
-            self.lines.append(f"delete group -> {error_of(answer.results[0])}")
-            if not answer.results[0].error_code:
+            response = self._broker.ask(protocol.DeleteGroupsRequest(groups_names=[self._group]))
+            self.lines.append(f"delete group -> {error_of(response.results[0])}")
+            if not response.results[0].error_code:
                 self._wanted.clear()
         else:
             self._other_protocols()

@@ -56,9 +56,9 @@ class JavaShareMembers:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"do": do, "name": name, **fields}) + "\n")
         self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        assert "error" not in answer, answer["error"]
-        return answer
+        response: dict[str, Any] = json.loads(self._process.stdout.readline())
+        assert "error" not in response, response["error"]
+        return response
 
     def member(self, bootstrap: str, name: str, group: str, topics: Sequence[str], **config: object) -> JavaShareMember:
         """One that subscribes. Options have underscores for dots."""

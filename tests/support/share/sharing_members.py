@@ -62,10 +62,10 @@ class SharingMembers(BrokerDriver):
 
     def fetch(self, member_id: str, epoch: int, said: Said | None = None, **fields: Any) -> Got:
         """The records that a member gets at once."""
-        answer = self.ask(self.fetch_request(member_id, epoch, said, **fields))
-        assert answer is not None, "it waits"
-        assert answer.error_code == 0
-        return got(answer)
+        response = self.ask(self.fetch_request(member_id, epoch, said, **fields))
+        assert response is not None, "it waits"
+        assert response.error_code == 0
+        return got(response)
 
     def wait(self, member_id: str, epoch: int, *, connection: Connection | None = None, **fields: Any) -> Request:
         """A request that waits a minute for records."""
@@ -83,9 +83,9 @@ class SharingMembers(BrokerDriver):
             for index, batches in said.items()
         ]
         request.topics = [request.AcknowledgeTopic(topic_id=self.topic.topic_id, partitions=parts)]
-        answer = self.ask(request)
-        assert answer.error_code == 0
-        return [part.error_code for topic in answer.responses for part in topic.partitions]
+        response = self.ask(request)
+        assert response.error_code == 0
+        return [part.error_code for topic in response.responses for part in topic.partitions]
 
     def offsets(self) -> list[tuple[int, int]]:
         """Start and lag of each partition."""
@@ -96,13 +96,13 @@ class SharingMembers(BrokerDriver):
         return [(part.start_offset, part.lag) for topic in group.topics for part in topic.partitions]
 
 
-def got(answer: Any) -> Got:
+def got(response: Any) -> Got:
     """The records in a response, by partition; errors are in the place of records."""
     return {
         part.partition_index: [(part.error_code, -1, -1)]
         if part.error_code
         else [(each.first_offset, each.last_offset, each.delivery_count) for each in part.acquired_records]
-        for topic in answer.responses
+        for topic in response.responses
         for part in topic.partitions
     }
 

@@ -70,8 +70,8 @@ class BrokerSocket:
         configs = [request.AlterableConfig(name=name, config_operation=0, value=value) for name, value in names.items()]
         resource = request.AlterConfigsResource(resource_type=GROUP, resource_name=group, configs=configs)
         request.resources = [resource]
-        (answer,) = self.ask(request).responses
-        assert answer.error_code == 0, answer.error_message
+        (response,) = self.ask(request).responses
+        assert response.error_code == 0, response.error_message
         asked = protocol.DescribeConfigsRequest()
         asked.resources = [asked.DescribeConfigsResource(resource_type=GROUP, resource_name=group)]
 
@@ -149,9 +149,9 @@ class ReadingWalk:
         self.lines.append(f"delivered {limit} times at most")
 
     def _has_joined(self, beat: Any) -> bool:
-        answer = self._broker.ask(beat)
-        if not answer.error_code:  # a real broker may have to learn of the topic, and of the coordinator
-            beat.member_epoch, beat.subscribed_topic_names = answer.member_epoch, None
+        response = self._broker.ask(beat)
+        if not response.error_code:  # a real broker may have to learn of the topic, and of the coordinator
+            beat.member_epoch, beat.subscribed_topic_names = response.member_epoch, None
         return len(self._broker.ready(self._group).get(self._topic, ())) == self.partitions
 
     def _load(self) -> None:
@@ -198,8 +198,8 @@ class ReadingWalk:
         request = protocol.ProduceRequest(acks=-1, timeout_ms=10_000)
         part = request.PartitionProduceData(index=index, records=data)
         request.topic_data = [request.TopicProduceData(name=self._topic, partition_data=[part])]
-        (answer,) = self._broker.ask(request, 9).responses[0].partition_responses
-        self.lines.append(f"append {count} to {index} -> {error_of(answer)} {answer.base_offset}")
+        (response,) = self._broker.ask(request, 9).responses[0].partition_responses
+        self.lines.append(f"append {count} to {index} -> {error_of(response)} {response.base_offset}")
 
     def _open(self, reader: Reader) -> None:
         if reader.connection is None:
@@ -351,11 +351,11 @@ class ReadingWalk:
         request.topics = [request.FetchTopic(topic_id=self._topic_id, partitions=parts)] if parts else []
         if forgotten:
             request.forgotten_topics_data = [request.ForgottenTopic(topic_id=self._topic_id, partitions=forgotten)]
-        answer = (reader.connection or self._broker).ask(request)
-        if not answer.error_code:
+        response = (reader.connection or self._broker).ask(request)
+        if not response.error_code:
             reader.epoch = its_epoch + 1 if its_epoch >= 0 else None
         shown = []
-        for part in sorted((each for topic in answer.responses for each in topic.partitions), key=_index):
+        for part in sorted((each for topic in response.responses for each in topic.partitions), key=_index):
             acquired = [(each.first_offset, each.last_offset, each.delivery_count) for each in part.acquired_records]
             if its_epoch >= 0:
                 its = reader.held.setdefault(part.partition_index, [])
@@ -368,7 +368,7 @@ class ReadingWalk:
             f"{reader.member_id} fetch {its_epoch} {[*named]} {said} most {request.max_records}, {request.max_bytes} B,"
             f" by {request.batch_size}, mode {mode}, without {forgotten}"
         )
-        what = f"{error_of(answer)} {answer.error_message} {answer.acquisition_lock_timeout_ms}"
+        what = f"{error_of(response)} {response.error_message} {response.acquisition_lock_timeout_ms}"
         self.lines.append(f"{asked} -> {what}; {'; '.join(shown)}")
 
     def _acknowledge(
@@ -386,15 +386,15 @@ class ReadingWalk:
             for index, batches in said.items()
         ]
         request.topics = [request.AcknowledgeTopic(topic_id=topic or self._topic_id, partitions=parts)] if parts else []
-        answer = (reader.connection or self._broker).ask(request)
-        if not answer.error_code and reader.epoch is not None:
+        response = (reader.connection or self._broker).ask(request)
+        if not response.error_code and reader.epoch is not None:
             reader.epoch += 1
         shown = sorted(
             f"{part.partition_index}: {error_of(part)} {part.error_message}"
-            for each in answer.responses
+            for each in response.responses
             for part in each.partitions
         )
-        what = f"{error_of(answer)} {answer.error_message} {answer.acquisition_lock_timeout_ms}"
+        what = f"{error_of(response)} {response.error_message} {response.acquisition_lock_timeout_ms}"
         self.lines.append(f"{reader.member_id} say {its_epoch} {said} -> {what}; {'; '.join(shown)}")
 
 
@@ -419,5 +419,5 @@ def _index(part: Any) -> int:
     return index
 
 
-def error_of(answer: Any) -> str:
-    return ErrorCode(answer.error_code).name if answer.error_code else "ok"
+def error_of(response: Any) -> str:
+    return ErrorCode(response.error_code).name if response.error_code else "ok"

@@ -10,7 +10,7 @@ from kafwire.broker.request import Request
 from kafwire.broker.share.in_flight import Delivery
 from kafwire.broker.share.share_partitions import SharePartitions
 from kafwire.testing.simulation.cluster import ClusterWorld
-from kafwire.testing.simulation.network import Answered
+from kafwire.testing.simulation.network import OnResponse
 from tests.support import seeds
 
 BATCH, BATCHES = 10, 6
@@ -39,10 +39,10 @@ class ShareWorld(ClusterWorld):
                 partition.append_values([b"x"] * BATCH)
         self.changed()
 
-    def ask(self, request: Request, answered: Answered) -> None:
+    def ask(self, request: Request, on_response: OnResponse) -> None:
         """See `ClusterWorld`."""
         self.asked.append((self.loop.time(), request))
-        super().ask(request, answered)
+        super().ask(request, on_response)
 
     def consumer(self, **options: Any) -> kafwire.ShareConsumer:
         """One that acquires a batch at once."""

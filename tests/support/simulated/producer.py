@@ -60,7 +60,7 @@ def produced(call: Call) -> list[tuple[int, Any]]:
 def errors(code: int) -> Any:
     """A handler that responds to every batch with `code`."""
 
-    def answer(call: Call) -> Any:
+    def respond(call: Call) -> Any:
         kind = protocol.ProduceResponse
         return kind(
             responses=[
@@ -76,7 +76,7 @@ def errors(code: int) -> Any:
             ]
         )
 
-    return answer
+    return respond
 
 
 def log_of(world: World, partition: int = 0, topic: str = "t") -> Log:

@@ -191,7 +191,7 @@ class World:
         elif verdict is BatchOutcome.DOUBTFUL:
             self.in_doubt += batch.records
 
-    def answer(self) -> None:
+    def respond(self) -> None:
         batch = self.wire.popleft()
         code = self.broker.append(batch)
         self.codes.append(code)
@@ -233,14 +233,14 @@ class World:
                 pass
             if not self.wire:
                 return
-            self.answer()
+            self.respond()
         raise AssertionError("the sequencer does not come to an end")
 
     def step(self, event: str, number: int) -> None:
         if event == "send":
             self.send()
         elif event == "answer" and self.wire:
-            self.answer()
+            self.respond()
         elif event == "refuse" and self.wire:
             self.refuse()
         elif event == "replicas" and self.wire:

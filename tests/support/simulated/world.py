@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from kafwire.broker.api.fetch import FetchSessions
-from kafwire.broker.error_answers import ErrorPlace, inject
+from kafwire.broker.error_responses import ErrorPlace, inject
 from kafwire.broker.faults import Fault, Faults
 from kafwire.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.broker.quotas import Quotas
-from kafwire.broker.request import Answer, Request
+from kafwire.broker.request import Request, Response
 from kafwire.broker.security.acls import Authorizer, Operation, ResourceType
 from kafwire.records import RecordBatch, decode_batches
 from kafwire.testing.simulation import scripted
@@ -136,14 +136,14 @@ class World(scripted.World):
     def finding_error(self, code: int) -> None:
         self._script("finding", ("FindCoordinator",), code)
 
-    def _fail_offsets(self, request: Request) -> Answer | None:
+    def _fail_offsets(self, request: Request) -> Response | None:
         """See `Interceptor`."""
         if request.name not in OFFSET_APIS:
             return None
         errors = [ErrorPlace(code, None, *where) for where, code in self.offset_errors.items() if code]
         return self._inject(request, errors)
 
-    def _refuse_batches(self, request: Request) -> Answer | None:
+    def _refuse_batches(self, request: Request) -> Response | None:
         """See `Interceptor`."""
         if request.name != "Produce" or self.refuse is None:
             return None
@@ -158,11 +158,11 @@ class World(scripted.World):
                     errors.append(ErrorPlace(code, None, topic.name, data.index))
         return self._inject(request, errors)
 
-    def _inject(self, request: Request, errors: list[ErrorPlace]) -> Answer | None:
+    def _inject(self, request: Request, errors: list[ErrorPlace]) -> Response | None:
         for error in errors:
-            answer = inject(self.state, request, error)
-            if answer is not None:
-                return answer
+            response = inject(self.state, request, error)
+            if response is not None:
+                return response
         return None
 
 

@@ -483,9 +483,9 @@ class StreamsWalk:
             forget = protocol.OffsetDeleteRequest(group_id=self.group)
             gone = forget.OffsetDeleteRequestPartition(partition_index=0)
             forget.topics = [forget.OffsetDeleteRequestTopic(name=name, partitions=[gone])]
-            answer = self._broker.ask(forget)
-            codes = [error_of(each) for topic in answer.topics for each in topic.partitions]
-            self._say(f"forget {name}", f"{error_of(answer)} {codes}")
+            deleted = self._broker.ask(forget)
+            codes = [error_of(each) for topic in deleted.topics for each in topic.partitions]
+            self._say(f"forget {name}", f"{error_of(deleted)} {codes}")
         else:
             (deleted,) = self._broker.ask(protocol.DeleteGroupsRequest(groups_names=[self.group])).results
             self._say("delete group", f"{error_of(deleted)} {deleted.error_message}")

@@ -160,10 +160,10 @@ def test_a_schema_that_does_not_match_makes_its_values_bad() -> None:
 
 
 def test_an_error_of_the_function_ends_the_call_and_is_not_kept() -> None:
-    answers: list[Any] = [OSError("down"), "int"]
+    responses: list[Any] = [OSError("down"), "int"]
 
     def schema_of(number: int) -> Any:
-        found = answers.pop(0)
+        found = responses.pop(0)
         if isinstance(found, OSError):
             raise found
         return found

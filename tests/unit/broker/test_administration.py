@@ -233,12 +233,12 @@ def test_pages_of_partitions(driver: Any) -> None:
     request = protocol.DescribeTopicPartitionsRequest
     seen, cursor = [], None
     while True:
-        answer = driver.ask(request(response_partition_limit=2, cursor=cursor))
-        seen.append([(topic.name, [p.partition_index for p in topic.partitions]) for topic in answer.topics])
-        if answer.next_cursor is None:
+        response = driver.ask(request(response_partition_limit=2, cursor=cursor))
+        seen.append([(topic.name, [p.partition_index for p in topic.partitions]) for topic in response.topics])
+        if response.next_cursor is None:
             break
         cursor = request.Cursor(
-            topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
+            topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
         )
     assert seen == [[("a", [0, 1])], [("a", [2]), ("b", [0])], [("b", [1, 2])]]
 
@@ -251,8 +251,8 @@ def test_batches_are_stored_with_the_codec_of_the_topic(driver: Any) -> None:
         [{"key": b"k", "value": b"v" * 500, "timestamp_ms": driver.state.wall_ms}], compression="lz4"
     )
     data = request.TopicProduceData(name="t", partition_data=[request.PartitionProduceData(index=0, records=records)])
-    answer = driver.ask(request(acks=1, topic_data=[data]), 9, node=partition.leader)
-    assert not answer.responses[0].partition_responses[0].error_code
+    response = driver.ask(request(acks=1, topic_data=[data]), 9, node=partition.leader)
+    assert not response.responses[0].partition_responses[0].error_code
     (batch,) = decode_batches(bytes(partition.log.read(0, partition.log.size)))
     assert (batch.compression, batch[0].key, batch[0].value) == ("zstd", b"k", b"v" * 500)
 

@@ -38,15 +38,15 @@ FIRST: dict[str, Any] = {"rebalance_timeout_ms": 1000, "subscribed_topic_names":
 def test_heartbeats_that_say_too_little(fields: dict[str, Any], told: str) -> None:
     group = ConsumerMembers()
     said: dict[str, Any] = {"member_id": "a", "epoch": 0} | FIRST | fields
-    answer = group.beat(**said)
-    assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, told)
+    response = group.beat(**said)
+    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, told)
     assert not group.coordinator.exists("g")
 
 
 def test_an_assignor_that_there_is_not() -> None:
-    answer = ConsumerMembers().beat("a", 0, **FIRST, server_assignor="sticky")
+    response = ConsumerMembers().beat("a", 0, **FIRST, server_assignor="sticky")
     told = "ServerAssignor sticky is not supported. Supported assignors: uniform, range."
-    assert (answer.error_code, answer.error_message) == (ErrorCode.UNSUPPORTED_ASSIGNOR, told)
+    assert (response.error_code, response.error_message) == (ErrorCode.UNSUPPORTED_ASSIGNOR, told)
     few = ConsumerMembers(group_consumer_assignors="range")
     assert few.beat("a", 0, **FIRST, server_assignor="uniform").error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
     assert few.beat("a", 0, **FIRST).error_code == 0
@@ -55,10 +55,10 @@ def test_an_assignor_that_there_is_not() -> None:
 
 def test_members_of_version_0_are_given_ids() -> None:
     group = ConsumerMembers()
-    answers = [group.beat("", 0, version=0, **FIRST) for _ in range(2)]
-    assert len({each.member_id for each in answers}) == 2
-    assert {len(each.member_id) for each in answers} == {22}
-    assert group.group.members.keys() == {each.member_id for each in answers}
+    responses = [group.beat("", 0, version=0, **FIRST) for _ in range(2)]
+    assert len({each.member_id for each in responses}) == 2
+    assert {len(each.member_id) for each in responses} == {22}
+    assert group.group.members.keys() == {each.member_id for each in responses}
 
 
 def test_a_cluster_without_the_feature() -> None:
@@ -75,8 +75,8 @@ def test_another_broker_coordinates() -> None:
 
 
 def describe(group: ConsumerMembers, version: int = 1) -> Any:
-    answer = group.driver.ask(protocol.ConsumerGroupDescribeRequest(group_ids=["g"]), version)
-    return protocol.ConsumerGroupDescribeResponse.decode(bytes(answer.encode(version)), version).groups[0]
+    response = group.driver.ask(protocol.ConsumerGroupDescribeRequest(group_ids=["g"]), version)
+    return protocol.ConsumerGroupDescribeResponse.decode(bytes(response.encode(version)), version).groups[0]
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -136,8 +136,8 @@ def join(group: ConsumerMembers) -> Any:
 
 
 def listed(group: ConsumerMembers, **filters: Any) -> list[tuple[str, str, str]]:
-    answer = group.driver.ask(protocol.ListGroupsRequest(**filters))
-    return [(each.protocol_type, each.group_state, each.group_type) for each in answer.groups]
+    response = group.driver.ask(protocol.ListGroupsRequest(**filters))
+    return [(each.protocol_type, each.group_state, each.group_type) for each in response.groups]
 
 
 def test_groups_change_their_protocol_while_they_are_empty() -> None:
@@ -274,15 +274,15 @@ def alter(group: ConsumerMembers, name: str, value: str, *, operation: int = 0, 
     config = request.AlterableConfig(name=name, value=value, config_operation=operation)
     resource = request.AlterConfigsResource(resource_type=32, resource_name=group_id, configs=[config])
     request.resources = [resource]
-    (answer,) = ask(group.state, request).responses
-    return answer
+    (response,) = ask(group.state, request).responses
+    return response
 
 
 def described(group: ConsumerMembers) -> dict[str, tuple[str, int]]:
     request = protocol.DescribeConfigsRequest()
     request.resources = [request.DescribeConfigsResource(resource_type=32, resource_name="g")]
-    (answer,) = ask(group.state, request).results
-    return {each.name: (each.value, each.config_source) for each in answer.configs}
+    (response,) = ask(group.state, request).results
+    return {each.name: (each.value, each.config_source) for each in response.configs}
 
 
 def test_a_group_has_options_of_its_own() -> None:
@@ -323,15 +323,15 @@ def test_a_group_has_options_of_its_own() -> None:
 )
 def test_options_that_a_group_may_not_have(name: str, value: str, told: str) -> None:
     group = ConsumerMembers()
-    answer = alter(group, name, value)
-    assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_CONFIG, told)
+    response = alter(group, name, value)
+    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_CONFIG, told)
     assert alter(group, "consumer.session.timeout.ms", "x").error_code == ErrorCode.INVALID_CONFIG
     assert group.state.group_configs == {}
 
 
 def test_a_session_is_longer_than_the_time_between_heartbeats() -> None:
     group = ConsumerMembers(group_consumer_min_session_timeout_ms=1)
-    answer = alter(group, "consumer.session.timeout.ms", "5000")
+    response = alter(group, "consumer.session.timeout.ms", "5000")
     told = "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
-    assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_CONFIG, told)
+    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_CONFIG, told)
     assert alter(group, "consumer.session.timeout.ms", "5001").error_code == 0

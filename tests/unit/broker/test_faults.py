@@ -59,9 +59,9 @@ def fetch(driver: BrokerDriver, *places: tuple[str, int], session: int = 0, epoc
     )
 
 
-def told(answer: Any) -> dict[tuple[str, int], int]:
+def told(response: Any) -> dict[tuple[str, int], int]:
     return {
-        (topic.name, part.index): part.error_code for topic in answer.responses for part in topic.partition_responses
+        (topic.name, part.index): part.error_code for topic in response.responses for part in topic.partition_responses
     }
 
 
@@ -73,8 +73,8 @@ def stored(driver: BrokerDriver, topic: str, partition: int = 0) -> int:
 
 def test_the_next_requests_fail(driver: BrokerDriver, faults: Faults) -> None:
     fault = faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", times=2)
-    answers = [driver.ask(produce(("flights", 0)), 12) for _ in range(3)]
-    assert [told(answer) for answer in answers] == [{("flights", 0): code} for code in (19, 19, 0)]
+    responses = [driver.ask(produce(("flights", 0)), 12) for _ in range(3)]
+    assert [told(response) for response in responses] == [{("flights", 0): code} for code in (19, 19, 0)]
     assert stored(driver, "flights") == 1
     assert fault.times == 2
     assert faults.script == []
@@ -90,17 +90,17 @@ def test_all_requests_fail_until_the_script_is_cleared(driver: BrokerDriver, fau
 def test_other_parts_of_a_request_are_carried_out(driver: BrokerDriver, faults: Faults) -> None:
     faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", topic="flights", partition=1)
     assert told(driver.ask(produce(("flights", 0)), 12)) == {("flights", 0): 0}  # it is not meant for this one
-    answer = driver.ask(produce(("flights", 0), ("flights", 1), ("trains", 0)), 12)
-    assert told(answer) == {("flights", 0): 0, ("flights", 1): 19, ("trains", 0): 0}
-    assert [topic.name for topic in answer.responses] == ["flights", "trains"]
+    response = driver.ask(produce(("flights", 0), ("flights", 1), ("trains", 0)), 12)
+    assert told(response) == {("flights", 0): 0, ("flights", 1): 19, ("trains", 0): 0}
+    assert [topic.name for topic in response.responses] == ["flights", "trains"]
     assert (stored(driver, "flights", 0), stored(driver, "flights", 1), stored(driver, "trains")) == (2, 0, 1)
 
 
 def test_a_topic_fails_as_a_whole(driver: BrokerDriver, faults: Faults) -> None:
     faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", topic="flights", message="too few")
-    answer = driver.ask(produce(("flights", 0), ("flights", 1), ("trains", 0)), 12)
-    assert told(answer) == {("flights", 0): 19, ("flights", 1): 19, ("trains", 0): 0}
-    assert {p.error_message for t in answer.responses for p in t.partition_responses} == {"too few", None}
+    response = driver.ask(produce(("flights", 0), ("flights", 1), ("trains", 0)), 12)
+    assert told(response) == {("flights", 0): 19, ("flights", 1): 19, ("trains", 0): 0}
+    assert {p.error_message for t in response.responses for p in t.partition_responses} == {"too few", None}
 
 
 def test_the_rest_of_a_request_without_response_is_done(driver: BrokerDriver, faults: Faults) -> None:
@@ -111,8 +111,8 @@ def test_the_rest_of_a_request_without_response_is_done(driver: BrokerDriver, fa
 
 def test_a_request_that_was_executed_fails(driver: BrokerDriver, faults: Faults) -> None:
     fault = faults.fail_next("Produce", "REQUEST_TIMED_OUT", executed=True, topic="flights", partition=0)
-    answer = driver.ask(produce(("flights", 0), ("flights", 1)), 12)
-    assert told(answer) == {("flights", 0): ErrorCode.REQUEST_TIMED_OUT, ("flights", 1): 0}
+    response = driver.ask(produce(("flights", 0), ("flights", 1)), 12)
+    assert told(response) == {("flights", 0): ErrorCode.REQUEST_TIMED_OUT, ("flights", 1): 0}
     assert (stored(driver, "flights", 0), stored(driver, "flights", 1)) == (1, 1)
     assert (fault.times, str(fault)) == (1, "fails with REQUEST_TIMED_OUT when it is done")
 
@@ -223,28 +223,28 @@ def test_a_held_request_meets_the_faults_behind(driver: BrokerDriver, faults: Fa
 def test_fetch_errors_are_a_partition_s_and_the_session_goes_on(driver: BrokerDriver, faults: Faults) -> None:
     driver.ask(produce(("flights", 0), ("flights", 1)), 12)
     faults.fail_next("Fetch", "KAFKA_STORAGE_ERROR", topic="flights", partition=1)
-    answer = driver.ask(fetch(driver, ("flights", 0), ("flights", 1)), 16)
-    codes = {part.partition_index: part.error_code for topic in answer.responses for part in topic.partitions}
+    response = driver.ask(fetch(driver, ("flights", 0), ("flights", 1)), 16)
+    codes = {part.partition_index: part.error_code for topic in response.responses for part in topic.partitions}
     assert codes == {0: 0, 1: 56}
-    assert answer.session_id
-    assert any(part.records for topic in answer.responses for part in topic.partitions)
+    assert response.session_id
+    assert any(part.records for topic in response.responses for part in topic.partitions)
     # A request of the session names no partition, and is about them all the same.
     fault = faults.fail_next("Fetch", "UNKNOWN_LEADER_EPOCH", topic="flights")
     faults.fail_next("Fetch", "KAFKA_STORAGE_ERROR", topic="trains")
-    answer = driver.ask(fetch(driver, session=answer.session_id, epoch=1), 16)
-    assert answer.error_code == 0
-    codes = {part.partition_index: part.error_code for topic in answer.responses for part in topic.partitions}
+    response = driver.ask(fetch(driver, session=response.session_id, epoch=1), 16)
+    assert response.error_code == 0
+    codes = {part.partition_index: part.error_code for topic in response.responses for part in topic.partitions}
     assert codes == {0: 75, 1: 75}
     assert fault.times == 1
     assert len(faults.script) == 1
-    answer = driver.ask(fetch(driver, session=answer.session_id, epoch=2), 16)
-    assert not any(part.error_code for topic in answer.responses for part in topic.partitions)
+    response = driver.ask(fetch(driver, session=response.session_id, epoch=2), 16)
+    assert not any(part.error_code for topic in response.responses for part in topic.partitions)
 
 
 def test_partitions_that_a_session_forgets_meet_no_fault(driver: BrokerDriver, faults: Faults) -> None:
-    answer = driver.ask(fetch(driver, ("flights", 0), ("trains", 0)), 16)
+    response = driver.ask(fetch(driver, ("flights", 0), ("trains", 0)), 16)
     fault = faults.fail_next("Fetch", "KAFKA_STORAGE_ERROR", topic="trains")
-    message = fetch(driver, session=answer.session_id, epoch=1)
+    message = fetch(driver, session=response.session_id, epoch=1)
     topic_id = driver.state.topics.by_name["trains"].topic_id
     message.forgotten_topics_data = [protocol.FetchRequest.ForgottenTopic(topic_id=topic_id, partitions=[0])]
     assert driver.ask(message, 16).responses == []
@@ -253,33 +253,33 @@ def test_partitions_that_a_session_forgets_meet_no_fault(driver: BrokerDriver, f
 
 def test_other_errors_of_fetch_are_at_the_partitions(driver: BrokerDriver, faults: Faults) -> None:
     faults.fail_next("Fetch", "KAFKA_STORAGE_ERROR")
-    answer = driver.ask(fetch(driver, ("flights", 0)), 16)
-    assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, 56)
+    response = driver.ask(fetch(driver, ("flights", 0)), 16)
+    assert (response.error_code, response.responses[0].partitions[0].error_code) == (0, 56)
 
 
 def test_session_errors_are_at_the_top(driver: BrokerDriver, faults: Faults) -> None:
     faults.fail_next("Fetch", "FETCH_SESSION_ID_NOT_FOUND")
-    answer = driver.ask(fetch(driver, ("flights", 0)), 16)
-    assert (answer.error_code, answer.responses) == (70, [])
+    response = driver.ask(fetch(driver, ("flights", 0)), 16)
+    assert (response.error_code, response.responses) == (70, [])
 
 
 def test_metadata_errors_are_a_topic_s_and_brokers_are_listed(driver: BrokerDriver, faults: Faults) -> None:
     asked = protocol.MetadataRequest
     every = asked(topics=None)
     faults.fail_next("Metadata", "LEADER_NOT_AVAILABLE", topic="flights")
-    answer = driver.ask(every, 12)
-    assert {topic.name: (topic.error_code, len(topic.partitions)) for topic in answer.topics} == {
+    response = driver.ask(every, 12)
+    assert {topic.name: (topic.error_code, len(topic.partitions)) for topic in response.topics} == {
         "flights": (5, 0),
         "trains": (0, 1),
     }
-    assert len(answer.brokers) == 2
+    assert len(response.brokers) == 2
     faults.fail_next("Metadata", "LEADER_NOT_AVAILABLE")
-    answer = driver.ask(asked(topics=[asked.MetadataRequestTopic(name="flights")]), 12)
-    assert [(topic.name, topic.error_code) for topic in answer.topics] == [("flights", 5)]
-    assert len(answer.brokers) == 2
+    response = driver.ask(asked(topics=[asked.MetadataRequestTopic(name="flights")]), 12)
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [("flights", 5)]
+    assert len(response.brokers) == 2
     faults.fail_next("Metadata", "LEADER_NOT_AVAILABLE", partition=1)
-    answer = driver.ask(every, 12)
-    codes = {(t.name, p.partition_index): (p.error_code, p.leader_id) for t in answer.topics for p in t.partitions}
+    response = driver.ask(every, 12)
+    codes = {(t.name, p.partition_index): (p.error_code, p.leader_id) for t in response.topics for p in t.partitions}
     assert codes == {("flights", 0): (0, 1), ("flights", 1): (5, -1), ("trains", 0): (0, 1)}
 
 
@@ -294,9 +294,9 @@ def test_a_request_without_a_place_for_the_error_does_not_count(driver: BrokerDr
 def test_a_cluster_s_error_of_metadata_is_at_the_top(driver: BrokerDriver, faults: Faults) -> None:
     faults.fail_next("Metadata", "REBOOTSTRAP_REQUIRED")
     assert driver.ask(protocol.MetadataRequest(topics=[]), 12).brokers  # this version has no room for it
-    answer = driver.ask(protocol.MetadataRequest(topics=None), 13)
-    assert (answer.error_code, len(answer.brokers)) == (129, 2)
-    assert {topic.error_code for topic in answer.topics} == {0}
+    response = driver.ask(protocol.MetadataRequest(topics=None), 13)
+    assert (response.error_code, len(response.brokers)) == (129, 2)
+    assert {topic.error_code for topic in response.topics} == {0}
 
 
 # --- the cluster

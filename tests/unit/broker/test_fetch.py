@@ -25,7 +25,7 @@ class Reader:
         self.node = node
         self.version = version
         self.options = {"min_bytes": 1, "max_wait_ms": 0, "max_bytes": 1 << 20} | options
-        self.answer: Any = None
+        self.response: Any = None
 
     def ask(
         self, session: tuple[int, int], wanted: dict[tuple[str, int], Any] | None = None, *forget: tuple[str, int]
@@ -39,11 +39,11 @@ class Reader:
         for name, index in forget:
             request.forgotten_topics_data.append(request.ForgottenTopic(**self._named(name), partitions=[index]))
         call = Call(self.world.engine.now_ms(), self.node, 0, self.version, 1, request)
-        self.answer = self.world.run(self.world.respond(call))
+        self.response = self.world.run(self.world.respond(call))
         names = {topic.topic_id: name for name, topic in self.world.topics.items()}
         return {
             (topic.topic or names.get(topic.topic_id, "?"), part.partition_index): part
-            for topic in self.answer.responses
+            for topic in self.response.responses
             for part in topic.partitions
         }
 
@@ -63,7 +63,7 @@ def test_a_session_returns_only_changes(version: int) -> None:
         first, second = world.create_topic("t", partitions=2).partitions
         reader = Reader(world, version=version)
         assert len(reader.ask((0, 0), {("t", 0): 0, ("t", 1): 0})) == 2
-        session = reader.answer.session_id
+        session = reader.response.session_id
         assert session > 0
         assert reader.ask((session, 1)) == {}
         first.append_values([b"a"])
@@ -73,9 +73,9 @@ def test_a_session_returns_only_changes(version: int) -> None:
         assert reader.ask((session, 4)) == {}
         second.append_values([b"b"])
         assert set(reader.ask((session, 5), None, ("t", 1))) == set()
-        assert reader.answer.session_id == session
+        assert reader.response.session_id == session
         assert reader.ask((session, 6), None, ("t", 0)) == {}
-        assert (reader.answer.error_code, reader.answer.session_id) == (0, 0)
+        assert (reader.response.error_code, reader.response.session_id) == (0, 0)
 
 
 def test_session_errors() -> None:
@@ -83,17 +83,17 @@ def test_session_errors() -> None:
         world.create_topic("t")
         reader = Reader(world)
         reader.ask((0, 0), {("t", 0): 0})
-        session = reader.answer.session_id
+        session = reader.response.session_id
         for where, error in (((session + 1, 1), 70), ((session, 2), 71), ((session, 1), 0)):
             reader.ask(where)
-            assert reader.answer.error_code == error
+            assert reader.response.error_code == error
         reader.version = 12
         reader.ask((session, 2))
-        assert reader.answer.error_code == 106
+        assert reader.response.error_code == 106
         reader.version = 18
         world.kill(1)
         reader.ask((session, 2))
-        assert reader.answer.error_code == 70
+        assert reader.response.error_code == 70
 
 
 def test_no_slot_no_session() -> None:
@@ -104,7 +104,7 @@ def test_no_slot_no_session() -> None:
         ids = []
         for _ in range(2):
             assert len(reader.ask((0, 0), {("t", 0): 0})) == 1
-            ids.append(reader.answer.session_id)
+            ids.append(reader.response.session_id)
         assert ids[0] > 0
         assert ids[1] == 0
 
@@ -116,7 +116,7 @@ def test_partitions_that_gave_records_stand_at_the_back() -> None:
                 log.append_values([b"x" * 100])
         reader = Reader(world, max_bytes=1)
         served = list(reader.ask((0, 0), {("t", p): 0 for p in range(3)}))
-        session = reader.answer.session_id
+        session = reader.response.session_id
         assert served == [("t", 0), ("t", 1), ("t", 2)]
         order = []
         for epoch in range(1, 7):
@@ -193,7 +193,7 @@ def test_followers_serve_and_leaders_name_them() -> None:
         told = leader.ask((0, 0), {("t", 0): 0})["t", 0]
         assert (told.preferred_read_replica, told.records, told.high_watermark) == (2, b"", 3)
         # Named again and again, although nothing changes.
-        assert leader.ask((leader.answer.session_id, 1))["t", 0].preferred_read_replica == 2
+        assert leader.ask((leader.response.session_id, 1))["t", 0].preferred_read_replica == 2
         log.replica_ends[2] = 2
         follower = Reader(world, 2, rack_id="b")
         told = follower.ask((0, -1), {("t", 0): 0})["t", 0]
@@ -247,14 +247,14 @@ def test_end_of_epoch() -> None:
             request = protocol.OffsetForLeaderEpochRequest(replica_id=-1)
             asked = request.OffsetForLeaderPartition(partition=0, leader_epoch=epoch, current_leader_epoch=2)
             request.topics = [request.OffsetForLeaderTopic(topic="t", partitions=[asked])]
-            answer = world.serve(Call(0, 1, 0, 4, 1, request))
-            end = answer.topics[0].partitions[0]
+            response = world.serve(Call(0, 1, 0, 4, 1, request))
+            end = response.topics[0].partitions[0]
             ends[epoch] = (end.error_code, end.leader_epoch, end.end_offset)
         assert ends == {-1: (0, -1, -1), 0: (0, 0, 2), 1: (0, 1, 2), 2: (0, 2, 3), 3: (0, -1, -1)}
         for node, epoch, error in [(2, 2, 6), (1, 1, 74), (1, 3, 75)]:
             asked.current_leader_epoch = epoch
-            answer = world.serve(Call(0, node, 0, 4, 1, request))
-            assert answer.topics[0].partitions[0].error_code == error
+            response = world.serve(Call(0, node, 0, 4, 1, request))
+            assert response.topics[0].partitions[0].error_code == error
 
 
 def test_old_views_of_the_leader_are_refused_with_a_hint() -> None:
@@ -270,7 +270,7 @@ def test_old_views_of_the_leader_are_refused_with_a_hint() -> None:
             assert told.error_code == error
             hinted = error == 74
             assert told.current_leader.leader_id == (2 if hinted else -1)
-            assert [(n.node_id, n.host) for n in reader.answer.node_endpoints] == [(2, "10.0.0.2")] * hinted
+            assert [(n.node_id, n.host) for n in reader.response.node_endpoints] == [(2, "10.0.0.2")] * hinted
 
 
 def test_throttled_readers_get_nothing_but_their_session_goes_on() -> None:
@@ -279,13 +279,13 @@ def test_throttled_readers_get_nothing_but_their_session_goes_on() -> None:
         reader = Reader(world)
         world.throttle = lambda _: 70
         assert reader.ask((0, 0), {("t", 0): 0}) == {}
-        assert (reader.answer.throttle_time_ms, reader.answer.session_id) == (70, 0)
+        assert (reader.response.throttle_time_ms, reader.response.session_id) == (70, 0)
         world.throttle = lambda _: 0
         reader.ask((0, 0), {("t", 0): 0})
-        session = reader.answer.session_id
+        session = reader.response.session_id
         world.throttle = lambda _: 70
         assert reader.ask((session, 1)) == {}
-        assert (reader.answer.throttle_time_ms, reader.answer.session_id) == (70, session)
+        assert (reader.response.throttle_time_ms, reader.response.session_id) == (70, session)
         world.throttle = lambda _: 0
         assert len(reader.ask((session, 2))) == 1
 
@@ -295,7 +295,7 @@ def test_topics_come_and_go() -> None:
         old = world.create_topic("t")
         reader = Reader(world)
         reader.ask((0, 0), {("t", 0): 0})
-        session = reader.answer.session_id
+        session = reader.response.session_id
         again = world.create_topic("t", partitions=2)
         assert again.topic_id != old.topic_id
         assert [part.error_code for part in reader.ask((session, 1)).values()] == [100]
@@ -315,7 +315,7 @@ def test_sessions_are_evicted_when_long_unused_or_small_and_old() -> None:
 
         def open_session(partitions: int) -> int:
             reader.ask((0, 0), {("t", p): 0 for p in range(partitions)})
-            return int(reader.answer.session_id)
+            return int(reader.response.session_id)
 
         small, large = open_session(1), open_session(2)
         assert open_session(3) == 0
@@ -339,5 +339,5 @@ def test_ids_of_sessions_differ_between_brokers() -> None:
         for node, _ in itertools.product((1, 2), range(2)):
             reader = Reader(world, node)
             reader.ask((0, 0), {("t", node - 1): 0})
-            ids.append(reader.answer.session_id)
+            ids.append(reader.response.session_id)
         assert len({*ids} - {0}) == 4

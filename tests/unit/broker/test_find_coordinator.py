@@ -40,8 +40,8 @@ def test_every_version_finds_it(driver: BrokerDriver, version: int) -> None:
 def test_several_keys_at_once(driver: BrokerDriver) -> None:
     driver.state.move_coordinator("g", 2)
     driver.state.move_coordinator("h", 3)
-    answer = driver.ask(protocol.FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["h", "g"]), 4)
-    assert [(each.key, each.node_id) for each in answer.coordinators] == [("h", 3), ("g", 2)]
+    response = driver.ask(protocol.FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["h", "g"]), 4)
+    assert [(each.key, each.node_id) for each in response.coordinators] == [("h", 3), ("g", 2)]
 
 
 def test_kafkas_hash_chooses_the_coordinator(driver: BrokerDriver) -> None:

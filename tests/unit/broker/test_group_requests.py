@@ -26,8 +26,8 @@ def commit(world: World, node: int, partition: int, offset: int, *, topic: str =
     request.topics = [
         request.OffsetCommitRequestTopic(**(named if version >= 10 else {"name": topic}), partitions=[part])
     ]
-    answer = world.serve(Call(0, node, 0, version, 1, request))
-    return int(answer.topics[0].partitions[0].error_code)
+    response = world.serve(Call(0, node, 0, version, 1, request))
+    return int(response.topics[0].partitions[0].error_code)
 
 
 def fetch(world: World, node: int, *, version: int = 10, everything: bool = False, stable: bool = False) -> Any:
@@ -44,8 +44,8 @@ def fetch(world: World, node: int, *, version: int = 10, everything: bool = Fals
     else:
         request.group_id = "g"
         request.topics = None if everything else [request.OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
-    answer = world.serve(Call(0, node, 0, version, 1, request))
-    group = answer.groups[0] if version >= 8 else answer
+    response = world.serve(Call(0, node, 0, version, 1, request))
+    group = response.groups[0] if version >= 8 else response
     if group.error_code:
         return group.error_code
     return {p.partition_index: (p.error_code, p.committed_offset) for t in group.topics for p in t.partitions}

@@ -70,15 +70,15 @@ def test_fetches_above_a_quota_get_an_empty_response_and_count_once() -> None:
     fetch = protocol.FetchRequest
     wanted = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     message = fetch(max_bytes=1 << 20, topics=[fetch.FetchTopic(topic="t", partitions=[wanted])])
-    answer = driver.ask(message, 12)
-    assert answer.throttle_time_ms > 0
-    assert not answer.responses
+    response = driver.ask(message, 12)
+    assert response.throttle_time_ms > 0
+    assert not response.responses
     state.part(Quotas).set({"client-id": "test"}, {FETCHED: 400})
-    answer = driver.ask(message, 12)
-    assert answer.throttle_time_ms == 0
-    assert answer.responses[0].partitions[0].records
-    answer = driver.ask(message, 12)
-    assert answer.throttle_time_ms > 0
+    response = driver.ask(message, 12)
+    assert response.throttle_time_ms == 0
+    assert response.responses[0].partitions[0].records
+    response = driver.ask(message, 12)
+    assert response.throttle_time_ms > 0
     driver.pass_ms(20_000)
     assert driver.ask(message, 12).throttle_time_ms == 0
 
@@ -94,6 +94,6 @@ def test_producers_are_throttled_and_written() -> None:
     )
     request = Request(driver.connection(), produce(acks=1, topic_data=[data]), 9, client_id="c", size=1000)
     dispatch.receive(state, request, 0)
-    ((_, answer),) = state.take_replies()
-    assert answer.throttle_time_ms == 90_000
+    ((_, response),) = state.take_replies()
+    assert response.throttle_time_ms == 90_000
     assert partition.log.end_offset == 1

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from kafwire.testing.cluster.kafka import DEFAULT_VERSION, OLDEST_VERSION, PREVIOUS_VERSION
-from tests.scenarios.answers import Difference, judge, recorded
 from tests.scenarios.embedded import KNOWN, EmbeddedState
 from tests.scenarios.random_requests import Step, draw, first_difference, play_steps, shrink
+from tests.scenarios.responses import Difference, judge, recorded
 from tests.scenarios.script import play, scenarios
 
 VERSIONS = (OLDEST_VERSION, PREVIOUS_VERSION, DEFAULT_VERSION)
@@ -19,7 +19,7 @@ VERSIONS = (OLDEST_VERSION, PREVIOUS_VERSION, DEFAULT_VERSION)
 def test_the_state_responds_as_kafka_does(version: str) -> None:
     real = recorded(version)
     said = {scenario.name: play(scenario, EmbeddedState(version)) for scenario in scenarios(version)}
-    assert list(real) == list(said), "scenarios have changed: `python -m tests.scenarios.answers` asks real brokers"
+    assert list(real) == list(said), "scenarios have changed: `python -m tests.scenarios.responses` asks real brokers"
     assert len(said) >= 50
     complaints = judge(version, real, said, KNOWN)
     assert not complaints, complaints

@@ -20,8 +20,8 @@ LOCK_MS = 30_000  # group.share.record.lock.duration.ms
 SESSION_MS = 45_000  # group.share.session.timeout.ms
 
 
-def codes(answer: Any) -> list[int]:
-    return [part.error_code for topic in answer.responses for part in topic.partitions]
+def codes(response: Any) -> list[int]:
+    return [part.error_code for topic in response.responses for part in topic.partitions]
 
 
 # --- members
@@ -260,10 +260,10 @@ def test_another_leader_goes_on_where_the_group_was() -> None:
     assert group.fetch("a", 0) == {0: [(0, 3, 1)]}
     assert group.say("a", 1, {0: [(0, 1, [ACCEPT]), (2, 2, [RELEASE])]}) == [0]
     group.state.move_leader("t", 0, 2)
-    answer = group.ask(group.fetch_request("a", 2))
-    (part,) = answer.responses[0].partitions
+    response = group.ask(group.fetch_request("a", 2))
+    (part,) = response.responses[0].partitions
     assert (part.error_code, part.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
-    assert [each.node_id for each in answer.node_endpoints] == [2]
+    assert [each.node_id for each in response.node_endpoints] == [2]
     assert group.say("a", 3, {0: [(3, 3, [ACCEPT])]}) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     moved = group.ask(group.fetch_request("a", 0), node=2)
     assert got(moved) == {0: [(2, 2, 2), (3, 3, 1)]}
@@ -320,8 +320,8 @@ def test_offsets_are_described_altered_and_deleted() -> None:
     delete.topics = [delete.DeleteShareGroupOffsetsRequestTopic(topic_name="t")]
     assert [each.error_code for each in group.ask(delete).responses] == [0]
     assert group.offsets() == []
-    answer = group.ask(group.fetch_request("b", 1))
-    assert codes(answer) == [ErrorCode.UNKNOWN_SERVER_ERROR], "as in Kafka, a reader has to subscribe first"
+    response = group.ask(group.fetch_request("b", 1))
+    assert codes(response) == [ErrorCode.UNKNOWN_SERVER_ERROR], "as in Kafka, a reader has to subscribe first"
 
 
 def test_offsets_of_topics_that_there_are_not_make_no_group() -> None:

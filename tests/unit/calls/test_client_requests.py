@@ -47,9 +47,9 @@ class Controlled:
             world.on(name, self._execute)
 
     def _metadata(self, call: Call) -> Any:
-        answer = self.world.serve(call)
-        answer.controller_id = self.controller
-        return answer
+        response = self.world.serve(call)
+        response.controller_id = self.controller
+        return response
 
     def _execute(self, call: Call) -> Any:
         self.sent.append(call.node)

@@ -200,15 +200,15 @@ def shown(*arguments: str) -> Any:
 
 def test_records_of_frames() -> None:
     one, two = batch(b"a", "é".encode(), None), batch(b"\xff", compression="lz4", base_offset=3)
-    answer = fetched(one + two + two[:20])
-    heads = shown(answer)
+    response = fetched(one + two + two[:20])
+    heads = shown(response)
     assert [head.get("baseOffset") for head in heads] == [0, 3, None]
     assert heads[0]["count"] == 3
     assert heads[1]["compression"] == "lz4"
     assert heads[1]["position"] == len(one)
     assert heads[2] == {"incompleteBytes": 20}
     assert "records" not in heads[0]
-    whole = shown("--records", answer)
+    whole = shown("--records", response)
     assert [record["value"] for record in whole[0]["records"]] == ["a", "é", None]
     assert whole[1]["records"] == [
         {
@@ -219,12 +219,12 @@ def test_records_of_frames() -> None:
             "headers": [{"key": "h", "value": {"base64": "/w=="}}],
         }
     ]
-    assert shown("--raw-records", answer) == base64.b64encode(one + two + two[:20]).decode()
+    assert shown("--raw-records", response) == base64.b64encode(one + two + two[:20]).decode()
     assert shown(fetched(b"")) == []
     # indented or not, with arrays that come bit by bit inside of others
     for arguments in (["--records"], []):
-        pretty = decode(*FETCH, *arguments, "--pretty", answer).text
-        assert json.loads(pretty) == decode(*FETCH, *arguments, answer).values[0]
+        pretty = decode(*FETCH, *arguments, "--pretty", response).text
+        assert json.loads(pretty) == decode(*FETCH, *arguments, response).values[0]
         assert pretty.rstrip() == json.dumps(json.loads(pretty), indent=2, ensure_ascii=False)
 
 
@@ -259,8 +259,8 @@ def test_long_values_are_made_in_pieces_and_read_as_whole_ones() -> None:
     ):
         for layout in ("--compact", "--pretty"):
             ran = decode(*FETCH, "--records", "--bytes", form, layout, fetched(batch(value)))
-            answer = json.loads(ran.text)
-            records = answer["body"]["responses"][0]["partitions"][0]["records"][0]["records"]
+            response = json.loads(ran.text)
+            records = response["body"]["responses"][0]["partitions"][0]["records"][0]["records"]
             assert records[0]["value"] == expected, (form, value[:9], layout)
 
 
@@ -294,16 +294,20 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 def test_an_api_versions_refusal_in_no_version_is_fine_everywhere(tmp_path: Path) -> None:
     """Some brokers send such a refusal: its code is shown, the rest as hex."""
     body = "00230100120000000200000000"
-    answer = bytes.fromhex("00000007" + body)
+    response = bytes.fromhex("00000007" + body)
     api = ["--response", "--api", "18", "--version", "3"]
     client, server = tmp_path / "client", tmp_path / "server"
     asked = encode_request(ApiVersionsRequest(), 3, 7, "me")
     client.write_bytes(len(asked).to_bytes(4, "big") + asked)
-    server.write_bytes(len(answer).to_bytes(4, "big") + answer)
-    for ran in (decode(*api, answer.hex()), decode("--connection", client, server)):
+    server.write_bytes(len(response).to_bytes(4, "big") + response)
+    for ran in (decode(*api, response.hex()), decode("--connection", client, server)):
         assert (ran.code, ran.errors) == (0, "")
         shown = ran.values[-1]
-        assert (shown["version"], shown["body"], shown["hex"]) == (None, {"errorCode": 35, "apiKeys": []}, answer.hex())
+        assert (shown["version"], shown["body"], shown["hex"]) == (
+            None,
+            {"errorCode": 35, "apiKeys": []},
+            response.hex(),
+        )
     bare = decode(*api, "--body", body)
     assert (bare.code, bare.values[0]["version"], bare.values[0]["body"]["errorCode"]) == (0, None, 35)
     version_0 = decode(*api, "--body", "002300000000")
@@ -364,15 +368,15 @@ def test_a_request_with_acks_0_and_the_next_one(tmp_path: Path) -> None:
     frame = encode_request(ProduceRequest(acks=0), 9, 8, "me")
     client.write_bytes(len(frame).to_bytes(4, "big") + frame + SIZED + SIZED[:9])
     response: Any = MetadataRequest.response
-    answer = b"\0\0\0\7\0" + response().encode(12)
-    server.write_bytes(len(answer).to_bytes(4, "big") + answer + b"\0\0")
+    reply = b"\0\0\0\7\0" + response().encode(12)
+    server.write_bytes(len(reply).to_bytes(4, "big") + reply + b"\0\0")
     ran = decode("--connection", client, server)
     assert [(value["type"], value["position"]) for value in ran.values] == [
         ("request", 0),
         ("request", 4 + len(frame)),
         ("response", 0),
         ("incomplete", 4 + len(frame) + len(SIZED)),
-        ("incomplete", 4 + len(answer)),
+        ("incomplete", 4 + len(reply)),
     ]
     assert ran.values[2]["api"] == "Metadata"
     assert ran.values[3] == {

@@ -21,7 +21,7 @@ from kafwire.cli.doctor import lines
 from kafwire.errors import broker_error
 from kafwire.protocol import MESSAGES, MetadataResponse
 from kafwire.protocol.versions import NEEDED, lacking, release
-from tests.support.broker.scripted_broker import ScriptedBroker, black_hole, closed_port, no_answer
+from tests.support.broker.scripted_broker import ScriptedBroker, black_hole, closed_port, no_response
 from tests.support.socket_server import SocketServer
 
 
@@ -29,11 +29,11 @@ from tests.support.socket_server import SocketServer
 def server(talk: Callable[[socket.socket], object]) -> Iterator[int]:
     """A port where each connection is handed to `talk`."""
 
-    def answer(connection: socket.socket) -> None:
+    def respond(connection: socket.socket) -> None:
         if connection.recv(1000):  # a connection that only checks the port says nothing
             talk(connection)
 
-    with SocketServer(answer) as listening:
+    with SocketServer(respond) as listening:
         yield listening.port
 
 
@@ -124,7 +124,7 @@ def test_a_broker_that_acknowledges_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     with ScriptedBroker() as broker:
         monkeypatch.setattr(Client, "create_topic", lambda _, name, **__: broker.topics.update({name: 1}))
         monkeypatch.setattr(Client, "delete_topic", lambda *_: None)
-        broker.script("Produce", *[no_answer] * 20)
+        broker.script("Produce", *[no_response] * 20)
         began = time.monotonic()
         topic, record, _ = there_and_back(broker.bootstrap, {"default_api_timeout_ms": 1000})
     assert time.monotonic() - began < 20

@@ -264,7 +264,7 @@ def test_a_broker_that_hangs_in_the_middle_of_it(api: str) -> None:
 
 
 class Kerberos:
-    """A login whose first step asks a KDC, which takes `answers_in_s`."""
+    """A login whose first step asks a KDC, which takes `responds_in_s`."""
 
     mechanism = "GSSAPI"
     identity = "'alice'"
@@ -281,7 +281,7 @@ class Kerberos:
 
     def __init__(self, world: World) -> None:
         self.asked = 0
-        self.answers_in_s = 0.0
+        self.responds_in_s = 0.0
         self._loop: Any = world.loop
 
     async def exchange(self, engine: object, host: str) -> Any:
@@ -293,7 +293,7 @@ class Kerberos:
 
     def first(self) -> bytes:
         self.asked += 1
-        self._loop.blocked_s = self.answers_in_s
+        self._loop.blocked_s = self.responds_in_s
         return b"ticket"
 
     def respond(self, challenge: bytes) -> None:
@@ -308,7 +308,7 @@ def test_a_kdc_that_hangs() -> None:
         accept(world)
         login = Kerberos(world)
         connection = make_connection(world, login=login, socket_connection_setup_timeout_ms=3000)
-        login.answers_in_s = 1000
+        login.responds_in_s = 1000
         for _ in range(MAX_HUNG):
             began = world.engine.now_ms()
             with pytest.raises(AuthenticationError, match=KDC_HANGS):
@@ -318,7 +318,7 @@ def test_a_kdc_that_hangs() -> None:
             world.run(connection.call(metadata()))
         assert login.asked == MAX_HUNG, "each of these has a thread that does not come back"
         assert not world.calls
-        login.answers_in_s = 2.9
+        login.responds_in_s = 2.9
         world.pass_time(1000.0)
         world.run(connection.call(metadata()))
         assert order(world) == ["ApiVersions", "SaslHandshake", "SaslAuthenticate", "Metadata"]
@@ -333,7 +333,7 @@ def test_a_connection_that_is_closed_while_a_kdc_hangs() -> None:
 
     with World() as world:
         login = Kerberos(world)
-        login.answers_in_s = 1000
+        login.responds_in_s = 1000
         began = world.engine.now_ms()
         outcome = world.run(close_meanwhile(make_connection(world, login=login)))
         assert isinstance(outcome, KafkaConnectionError), outcome
@@ -347,7 +347,7 @@ def test_a_kdc_that_hangs_when_a_session_is_renewed(caplog: pytest.LogCaptureFix
         login = Kerberos(world)
         connection = make_connection(world, login=login, socket_connection_setup_timeout_ms=3000)
         world.run(connection.call(metadata()))
-        login.answers_in_s = 1000
+        login.responds_in_s = 1000
         with caplog.at_level(logging.WARNING, "kafwire"):
             world.pass_time(84.0)
             world.run(connection.call(metadata()))
@@ -356,7 +356,7 @@ def test_a_kdc_that_hangs_when_a_session_is_renewed(caplog: pytest.LogCaptureFix
         assert not connection.is_ready
         with pytest.raises(AuthenticationError, match=KDC_HANGS):
             world.run(connection.call(metadata()))
-        login.answers_in_s = 0
+        login.responds_in_s = 0
         world.run(connection.call(metadata()))
         assert len(world.connections) == 2
 

@@ -192,9 +192,9 @@ def test_a_throttle_in_the_greeting_is_waited_for() -> None:
         greeting = world.serve
 
         def throttled(call: Call) -> Any:
-            answer = greeting(call)
-            answer.throttle_time_ms = 700
-            return answer
+            response = greeting(call)
+            response.throttle_time_ms = 700
+            return response
 
         world.on("ApiVersions", throttled)
         world.run(connection.call(metadata()))
@@ -281,17 +281,17 @@ def test_a_cancelled_call_keeps_its_slot_so_that_responses_go_to_their_own_reque
         first.cancel()
         await asyncio.sleep(0)
         in_flight = connection.in_flight
-        answer = await second
+        response = await second
         assert first.cancelled()
-        return in_flight, answer
+        return in_flight, response
 
     with World() as world:
         numbers = itertools.count(1)
         world.on("Metadata", lambda _: protocol.MetadataResponse(controller_id=next(numbers)))
         connection = make_connection(world)
-        in_flight, answer = world.run(cancel_first(connection))
+        in_flight, response = world.run(cancel_first(connection))
         assert in_flight == 2
-        assert answer.controller_id == 2
+        assert response.controller_id == 2
         assert connection.is_ready
         assert len(world.connections) == 1
 
@@ -600,14 +600,14 @@ def test_counters_of_requests_on_the_wire() -> None:
         before = connection.stats()
         assert before["connects"] == before["requests"] == before["responses"] == 1
         assert before["authentications"] == 0  # without SASL
-        answer = protocol.MetadataResponse(cluster_id="c", throttle_time_ms=70)
-        world.on("Metadata", lambda _: answer)
+        response = protocol.MetadataResponse(cluster_id="c", throttle_time_ms=70)
+        world.on("Metadata", lambda _: response)
         world.run(connection.call(metadata()))
         world.pass_time(0.07)
         after = connection.stats()
         request = protocol.encode_request(metadata(), 13, 2, "kafwire")
         assert after["bytes_out"] - before["bytes_out"] == 4 + len(request)
-        assert after["bytes_in"] - before["bytes_in"] == 4 + 5 + len(answer.encode(13))
+        assert after["bytes_in"] - before["bytes_in"] == 4 + 5 + len(response.encode(13))
         assert after["requests"] - before["requests"] == after["responses"] - before["responses"] == 1
         assert after["throttle_ms"] == 70
         assert (after["node"], after["role"], after["host"], after["connected"]) == (1, "control", "10.0.0.1", True)
@@ -687,10 +687,10 @@ class Told:
         number = connection.next_correlation_id()
         request = protocol.encode_request(metadata(), 13, number, "test")
 
-        def answered(frame: Buffer | None, error: KafkaError | None) -> None:
+        def on_response(frame: Buffer | None, error: KafkaError | None) -> None:
             self.heard.append((number, "answer" if frame is not None else type(error).__name__))
 
-        connection.send(number, [request], answered)
+        connection.send(number, [request], on_response)
         return number
 
 

@@ -12,7 +12,7 @@ import pytest
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.topic_lookup import UNKNOWN_TOPIC_ANSWERS, UNKNOWN_TOPIC_MS, UnknownAnswers
+from kafwire.cluster.topic_lookup import UNKNOWN_TOPIC_MS, UNKNOWN_TOPIC_RESPONSES, UnknownResponses
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
 from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
@@ -101,8 +101,8 @@ def test_a_call_outlives_brokers_that_come_back() -> None:
 
     with World() as world:
         world.nodes[1].down = True
-        answer = world.run(restart(world, make_cluster(world)))
-        assert answer.cluster_id == "simulated"
+        response = world.run(restart(world, make_cluster(world)))
+        assert response.cluster_id == "simulated"
 
 
 def test_a_bootstrap_connection_goes_on_as_its_brokers_control_connection() -> None:
@@ -157,8 +157,8 @@ def test_a_request_that_times_out_is_tried_again_while_there_is_time(node: int |
         cluster = make_cluster(world, request_timeout_ms=1_000, default_api_timeout_ms=10_000)
         world.run(cluster.refresh())
         world.on("Metadata", lambda _: NEVER if len(world.made("Metadata")) < 4 else None)
-        answer = world.run(cluster.call(metadata(), node=node))
-        assert answer.cluster_id == "simulated"
+        response = world.run(cluster.call(metadata(), node=node))
+        assert response.cluster_id == "simulated"
 
 
 def test_a_broker_that_hangs_is_given_up_in_time_with_the_cause() -> None:
@@ -220,7 +220,7 @@ def test_an_unknown_topic_is_believed_after_a_few_responses_over_three_seconds()
         with pytest.raises(BrokerError, match="topic 'nope' does not exist on 10.0.0.1:9092") as caught:
             world.run(make_cluster(world).topic("nope"))
         assert caught.value.code == 3
-        assert len(world.made("Metadata")) >= UNKNOWN_TOPIC_ANSWERS
+        assert len(world.made("Metadata")) >= UNKNOWN_TOPIC_RESPONSES
         assert UNKNOWN_TOPIC_MS <= world.engine.now_ms() - began < 2 * UNKNOWN_TOPIC_MS
 
 
@@ -240,10 +240,10 @@ def test_an_unknown_topic_is_believed_after_a_few_responses_over_three_seconds()
 def test_responses_of_unknown_are_believed_when_they_are_many_and_took_their_time(
     at_ms: list[float], believed: bool
 ) -> None:
-    answers = UnknownAnswers()
+    responses = UnknownResponses()
     for now_ms in at_ms:
-        answers.count(now_ms)
-    assert answers.are_believed is believed
+        responses.count(now_ms)
+    assert responses.are_believed is believed
 
 
 def test_a_topic_made_a_moment_ago_is_found() -> None:

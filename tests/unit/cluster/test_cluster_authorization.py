@@ -33,13 +33,13 @@ CODES = {
 def deny(world: World, code: int) -> Callable[[Call], Any]:
     """A handler for Metadata by which no topic may be described."""
 
-    def answer(call: Call) -> Any:
+    def respond(call: Call) -> Any:
         found = world.serve(call)
         for topic in found.topics:
             topic.error_code, topic.partitions = code, []
         return found
 
-    return answer
+    return respond
 
 
 def refused(work: Work, *deliveries: Any) -> list[KafkaError]:
@@ -207,7 +207,7 @@ def test_a_group_that_must_not_be_used_is_an_error_at_once(api: str) -> None:
 
 
 def refusing_group(world: World, api: str) -> Callable[[Call], Any]:
-    def answer(call: Call) -> Any:
+    def respond(call: Call) -> Any:
         found: Any = world.serve(call)
         if api == "FindCoordinator":
             for entry in found.coordinators:
@@ -221,4 +221,4 @@ def refusing_group(world: World, api: str) -> Callable[[Call], Any]:
                     part.error_code = 30
         return found
 
-    return answer
+    return respond

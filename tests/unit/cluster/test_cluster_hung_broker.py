@@ -28,7 +28,7 @@ LATE_S = 1.1
 
 def hang(world: World, node: int) -> None:
     """Let `node` send no response from now on, on old connections and new ones."""
-    world.nodes[node].receive = lambda connection, data, answered: None  # type: ignore[method-assign]
+    world.nodes[node].receive = lambda connection, data, on_response: None  # type: ignore[method-assign]
 
 
 async def open_all(cluster: Cluster, role: str = "control") -> None:

@@ -177,11 +177,11 @@ def test_requests_that_cannot_be_sent_fail_at_once(name: str) -> None:
             assert log_of(world).values() == [b"y"]
 
 
-def without(answer: Any, name: str) -> Any:
+def without(response: Any, name: str) -> Any:
     """A response to ApiVersions that leaves an API out."""
     kind: Any = protocol.MESSAGES[f"{name}Request"]
-    answer.api_keys = [key for key in answer.api_keys if key.api_key != kind.api_key]
-    return answer
+    response.api_keys = [key for key in response.api_keys if key.api_key != kind.api_key]
+    return response
 
 
 def test_no_topic_ids_are_spoken_of() -> None:

@@ -21,7 +21,7 @@ from tests.support.simulated.scan import Scanning
 from tests.support.simulated.world import World
 
 
-def answer_of(world: World, *nodes: int, cluster_id: str = "simulated", error: int = 0) -> protocol.MetadataResponse:
+def response_to(world: World, *nodes: int, cluster_id: str = "simulated", error: int = 0) -> protocol.MetadataResponse:
     """Metadata with some brokers only, and without a topic."""
     kind = protocol.MetadataResponse
     brokers = [
@@ -108,7 +108,7 @@ def test_brokers_that_keep_metadata_back_are_left_in_time(boot: list[str], strat
         busy = cluster.connection(2, "fetch")
         await busy.open()
         boot[:] = ["10.0.0.4"]
-        world.on("Metadata", lambda call: answer_of(world, 4) if call.node == 4 else NEVER)
+        world.on("Metadata", lambda call: response_to(world, 4) if call.node == 4 else NEVER)
         started = world.engine.now_ms()
         refresh = cluster.retrying(cluster.refresh, "refreshing", 300_000)
         if strategy == "none":
@@ -125,7 +125,7 @@ def test_brokers_that_keep_metadata_back_are_left_in_time(boot: list[str], strat
     boot.append("10.0.0.1")
     with World(brokers=4) as world:
         world.engine.resolver.names["boot.example"] = boot
-        world.on("Metadata", lambda _: answer_of(world, 1, 2, 3))
+        world.on("Metadata", lambda _: response_to(world, 1, 2, 3))
         options = {"metadata_recovery_strategy": strategy, "metadata_recovery_rebootstrap_trigger_ms": 40_000}
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092", **options)))
 
@@ -153,10 +153,10 @@ def test_how_long_metadata_are_missed_is_counted_while_they_are_asked_for(
         world.break_connections(1)
         what = "-"
 
-        def answer(call: Call) -> Any:
-            return answer_of(world, 1, 2) if what == ("s" if call.node == 3 else "-") else HANGUP
+        def respond(call: Call) -> Any:
+            return response_to(world, 1, 2) if what == ("s" if call.node == 3 else "-") else HANGUP
 
-        world.on("Metadata", answer)
+        world.on("Metadata", respond)
         for what in attempts:
             await asyncio.sleep(apart_s)
             if what == "x":
@@ -169,7 +169,7 @@ def test_how_long_metadata_are_missed_is_counted_while_they_are_asked_for(
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
         world.engine.resolver.names["boot.example"] = boot
-        world.on("Metadata", lambda _: answer_of(world, 1, 2))
+        world.on("Metadata", lambda _: response_to(world, 1, 2))
         options = {"metadata_recovery_rebootstrap_trigger_ms": 60_000}
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092", **options)))
 
@@ -192,7 +192,7 @@ def test_after_a_bootstrap_server_without_brokers_the_next_address_is_asked(boot
     boot += ["10.0.0.1", "10.0.0.2"]
     with World(brokers=2) as world:
         world.engine.resolver.names["boot.example"] = boot
-        world.on("Metadata", lambda call: answer_of(world, error=129) if call.node == 1 else None)
+        world.on("Metadata", lambda call: response_to(world, error=129) if call.node == 1 else None)
         cluster = make_cluster(world, bootstrap="boot.example:9092")
         world.run(cluster.retrying(cluster.refresh, "refreshing"))
         assert [call.node for call in world.made("Metadata")] == [1, 2]
@@ -206,7 +206,7 @@ def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: lis
         await connection.open()
         boot[:] = ["10.0.0.3"]
         world.on(
-            "Metadata", lambda call: answer_of(world, *([3] if call.node == 3 else []), error=129 * (call.node < 3))
+            "Metadata", lambda call: response_to(world, *([3] if call.node == 3 else []), error=129 * (call.node < 3))
         )
         if strategy == "none":
             with pytest.raises(BrokerError, match="REBOOTSTRAP_REQUIRED"):
@@ -216,7 +216,7 @@ def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: lis
         await cluster.refresh()
         assert addresses(cluster) == {3: "10.0.0.3"}
         assert not connection.is_ready
-        world.on("Metadata", lambda _: answer_of(world, error=129))
+        world.on("Metadata", lambda _: response_to(world, error=129))
         with pytest.raises(KafkaConnectionError, match="REBOOTSTRAP_REQUIRED.*bootstrap server at boot.example:9092"):
             await cluster.refresh()
         assert addresses(cluster) == {}
@@ -224,7 +224,7 @@ def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: lis
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
         world.engine.resolver.names["boot.example"] = boot
-        world.on("Metadata", lambda _: answer_of(world, 1, 2))
+        world.on("Metadata", lambda _: response_to(world, 1, 2))
         world.run(
             scenario(world, make_cluster(world, bootstrap="boot.example:9092", metadata_recovery_strategy=strategy))
         )
@@ -315,7 +315,7 @@ def test_a_known_address_that_has_come_to_belong_to_another_cluster_is_not_belie
     async def scenario(world: World, cluster: Cluster) -> None:
         await cluster.refresh()
         boot[:] = ["10.0.0.3"]
-        world.on("Metadata", lambda call: answer_of(world, 9, cluster_id="foreign") if call.node == 2 else None)
+        world.on("Metadata", lambda call: response_to(world, 9, cluster_id="foreign") if call.node == 2 else None)
         world.kill(1)
         await cluster.refresh()
         assert cluster.metadata.cluster_id == "simulated"
@@ -328,7 +328,7 @@ def test_a_known_address_that_has_come_to_belong_to_another_cluster_is_not_belie
         world.engine.resolver.names["boot.example"] = boot
         world.state.nodes[9] = Node(9)
         world.nodes[9] = ScriptedNode(world, 9)
-        world.on("Metadata", lambda _: answer_of(world, 1, 2) if not world.made("Metadata")[1:] else None)
+        world.on("Metadata", lambda _: response_to(world, 1, 2) if not world.made("Metadata")[1:] else None)
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092")))
 
 
@@ -336,9 +336,9 @@ def test_a_cluster_that_was_replaced_as_a_whole_is_taken_on(boot: list[str], cap
     """librdkafka's 0152. The new one's epochs begin again, and its topics are others."""
 
     def other(call: Call) -> Any:
-        answer = world.serve(call)
-        answer.cluster_id = "other"
-        return answer
+        response = world.serve(call)
+        response.cluster_id = "other"
+        return response
 
     async def scenario(world: World, cluster: Cluster) -> None:
         heard: list[set[str]] = []
@@ -417,9 +417,9 @@ def test_a_scan_ends_loudly_when_its_cluster_was_replaced(boot: list[str]) -> No
     """Another cluster's topic of that name holds other records."""
 
     def other(call: Call) -> Any:
-        answer = world.serve(call)
-        answer.cluster_id = "other"
-        return answer
+        response = world.serve(call)
+        response.cluster_id = "other"
+        return response
 
     async def replace(read: Scanning) -> None:
         reading = asyncio.ensure_future(read.beside(0.05))

@@ -26,17 +26,17 @@ def refused(ask: Callable[[], Any], match: str) -> ConfigError:
     return caught.value
 
 
-class Answering:
+class Responding:
     """A cluster that has one response, and keeps the requests."""
 
-    def __init__(self, answer: Any = None) -> None:
+    def __init__(self, response: Any = None) -> None:
         self.asked: Any = None
-        self._answer = answer
+        self._response = response
         self.tokens = DelegationTokens(self)  # type: ignore[arg-type]
 
     async def call(self, message: Any) -> Any:
         self.asked = message
-        return self._answer
+        return self._response
 
 
 def created(**fields: Any) -> Any:
@@ -53,7 +53,7 @@ def created(**fields: Any) -> Any:
 
 
 def test_a_token_is_made() -> None:
-    cluster = Answering(created(token_requester_principal_type="User", token_requester_principal_name="bob"))
+    cluster = Responding(created(token_requester_principal_type="User", token_requester_principal_name="bob"))
     token = asyncio.run(cluster.tokens.create(["carol", "User:dave"], 1000, "User:alice")())
     assert token == kafwire.DelegationToken(
         "id", kafwire.Secret(TEXT), "User:alice", "User:bob", 1, 2, 3, ("User:carol", "User:dave")
@@ -67,7 +67,7 @@ def test_a_token_is_made() -> None:
 
 
 def test_a_token_is_made_as_the_broker_likes() -> None:
-    cluster = Answering(created())
+    cluster = Responding(created())
     token = asyncio.run(cluster.tokens.create((), None, None)())
     assert token.requester == token.owner == "User:alice"  # older brokers do not return it: it cannot be another user
     assert not cluster.asked.owner_principal_name
@@ -77,7 +77,7 @@ def test_a_token_is_made_as_the_broker_likes() -> None:
 
 
 def test_another_owner_needs_a_newer_broker() -> None:
-    cluster = Answering(created())
+    cluster = Responding(created())
     asyncio.run(cluster.tokens.create((), None, "bob")())
     with pytest.raises(kafwire.ProtocolError, match="owner_principal"):
         cluster.asked.encode(2)
@@ -85,11 +85,11 @@ def test_another_owner_needs_a_newer_broker() -> None:
 
 @pytest.mark.parametrize("hmac", [TEXT, kafwire.Secret(TEXT)], ids=["text", "secret"])
 def test_a_token_is_renewed_and_ended(hmac: str | kafwire.Secret) -> None:
-    cluster = Answering(protocol.RenewDelegationTokenResponse(expiry_timestamp_ms=7))
+    cluster = Responding(protocol.RenewDelegationTokenResponse(expiry_timestamp_ms=7))
     for period, sent in ((None, -1), (5, 5)):
         assert asyncio.run(cluster.tokens.renew(hmac, period)()) == 7
         assert (cluster.asked.hmac, cluster.asked.renew_period_ms) == (HMAC, sent)
-    cluster = Answering(protocol.ExpireDelegationTokenResponse(expiry_timestamp_ms=8))
+    cluster = Responding(protocol.ExpireDelegationTokenResponse(expiry_timestamp_ms=8))
     for period, sent in ((None, -1), (0, 0), (5, 5)):
         assert asyncio.run(cluster.tokens.expire(hmac, period)()) == 8
         assert (cluster.asked.hmac, cluster.asked.expiry_time_period_ms) == (HMAC, sent)
@@ -109,7 +109,7 @@ def test_tokens_are_listed() -> None:
         hmac=HMAC,
         renewers=[response.DescribedDelegationTokenRenewer(principal_type="User", principal_name="carol")],
     )
-    cluster = Answering(response(tokens=[described]))
+    cluster = Responding(response(tokens=[described]))
     (token,) = asyncio.run(cluster.tokens.describe(None)())
     assert token == kafwire.DelegationToken(
         "id", kafwire.Secret(TEXT), "User:alice", "User:bob", 1, 2, 3, ("User:carol",)
@@ -122,24 +122,24 @@ def test_tokens_are_listed() -> None:
 
 def test_a_refusal_names_the_request() -> None:
     code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
-    cluster = Answering(protocol.CreateDelegationTokenResponse(error_code=code))
+    cluster = Responding(protocol.CreateDelegationTokenResponse(error_code=code))
     with pytest.raises(AuthorizationError, match=r"CreateTokens on User 'User:bob' \[creating .* for 'bob'\]"):
         asyncio.run(cluster.tokens.create((), None, "bob")())
-    cluster = Answering(protocol.RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
+    cluster = Responding(protocol.RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
     with pytest.raises(BrokerError, match=r"DELEGATION_TOKEN_EXPIRED.*\[renewing") as caught:
         asyncio.run(cluster.tokens.renew(TEXT, None)())
     assert TEXT not in str(caught.value)
-    cluster = Answering(protocol.ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_NOT_FOUND))
+    cluster = Responding(protocol.ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_NOT_FOUND))
     with pytest.raises(BrokerError, match=r"DELEGATION_TOKEN_NOT_FOUND.*\[expiring"):
         asyncio.run(cluster.tokens.expire(TEXT, None)())
-    cluster = Answering(protocol.DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
+    cluster = Responding(protocol.DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
     with pytest.raises(BrokerError, match=r"DELEGATION_TOKEN_AUTH_DISABLED.*\[describing"):
         asyncio.run(cluster.tokens.describe(None)())
 
 
 @pytest.mark.parametrize("hmac", ["", "not base64!", "AAAA AAAA", "ümlaut", b"AAAA", None, "AAA"])
 def test_a_text_that_is_no_hmac_is_refused_and_not_shown(hmac: Any) -> None:
-    tokens = Answering().tokens
+    tokens = Responding().tokens
     for ask in (lambda: tokens.renew(hmac, None), lambda: tokens.expire(hmac, None)):
         error = refused(ask, "must be a delegation token's HMAC in base64")
         assert error.__context__ is None
@@ -148,7 +148,7 @@ def test_a_text_that_is_no_hmac_is_refused_and_not_shown(hmac: Any) -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, True, 1.5, "5", 1 << 63])
 def test_a_wrong_period_is_refused(bad: Any) -> None:
-    tokens = Answering().tokens
+    tokens = Responding().tokens
     refused(lambda: tokens.create((), bad, None), "max_lifetime_ms=.* milliseconds from 1")
     refused(lambda: tokens.renew(TEXT, bad), "period_ms=.* milliseconds from 1")
     if type(bad) is not int or bad:
@@ -157,7 +157,7 @@ def test_a_wrong_period_is_refused(bad: Any) -> None:
 
 @pytest.mark.parametrize("bad", ["", "User:", None, 5])
 def test_a_name_that_is_no_principal_is_refused(bad: Any) -> None:
-    tokens = Answering().tokens
+    tokens = Responding().tokens
     refused(lambda: tokens.create([bad], None, None), "renewers: .* is not a principal")
     refused(lambda: tokens.describe([bad]), "owners: .* is not a principal")
     if bad is not None:
@@ -165,6 +165,6 @@ def test_a_name_that_is_no_principal_is_refused(bad: Any) -> None:
 
 
 def test_a_name_instead_of_a_list_is_refused() -> None:
-    tokens = Answering().tokens
+    tokens = Responding().tokens
     refused(lambda: tokens.create("bob", None, None), "renewers='bob': it must be a list")
     refused(lambda: tokens.describe("bob"), "owners='bob': it must be a list")

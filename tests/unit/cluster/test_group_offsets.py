@@ -24,7 +24,7 @@ from kafwire.errors import (
     KafkaTimeoutError,
     ProtocolError,
 )
-from kafwire.testing.simulation.calls import HANGUP, NEVER, Answer, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call, Response
 from kafwire.types import ConsumerGroupMetadata
 from tests.support.simulated.group_offsets import Where, commit, fetch, make
 from tests.support.simulated.world import World
@@ -160,15 +160,15 @@ def test_a_coordinator_that_moved_is_found_again(world: World) -> None:
     assert [call.node for call in world.made("OffsetFetch")] == [3, 2]
 
 
-@pytest.mark.parametrize("answer", [HANGUP, NEVER], ids=["closed", "silent"])
+@pytest.mark.parametrize("response", [HANGUP, NEVER], ids=["closed", "silent"])
 @pytest.mark.parametrize("api", ["FindCoordinator", "OffsetFetch", "OffsetCommit"])
-def test_a_lost_connection_is_looked_up_and_tried_again(world: World, api: str, answer: Any) -> None:
+def test_a_lost_connection_is_looked_up_and_tried_again(world: World, api: str, response: Any) -> None:
     left = 2
 
-    def lose(call: Call) -> Answer:
+    def lose(call: Call) -> Response:
         nonlocal left
         left -= 1
-        return answer if left >= 0 else None
+        return response if left >= 0 else None
 
     world.on(api, lose)
     offsets = make(world, request_timeout_ms=2_000)
@@ -380,10 +380,10 @@ def test_only_failed_partitions_are_retried(world: World) -> None:
 def test_a_topic_made_a_moment_ago_is_waited_for(world: World, versions: int) -> None:
     for node in world.nodes.values():
         node.versions["OffsetCommit"] = (2, versions)
-    answers = iter([100 if versions == 10 else 3] * 2)
+    responses = iter([100 if versions == 10 else 3] * 2)
 
-    def lag(call: Call) -> Answer:
-        code = next(answers, 0)
+    def lag(call: Call) -> Response:
+        code = next(responses, 0)
         if not code:
             return None
         response = protocol.OffsetCommitResponse
@@ -560,8 +560,8 @@ def trouble(world: World) -> None:
         world.break_connections(random.choice(list(world.nodes)))
     elif kind == 4:
         lost = random.choice(["FindCoordinator", "OffsetCommit"])
-        answers = iter(random.choices([HANGUP, NEVER, None], k=random.randrange(1, 4)))
-        world.on(lost, lambda _: next(answers, None))
+        responses = iter(random.choices([HANGUP, NEVER, None], k=random.randrange(1, 4)))
+        world.on(lost, lambda _: next(responses, None))
     elif kind == 5:
         world.finding_error = random.choice(
             [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE]
@@ -611,8 +611,8 @@ def test_whatever_goes_wrong_no_commit_is_undone_by_one_before_it(part: int) -> 
 # -- responses that do not match their request
 
 
-def leave_out(api: str) -> Callable[[Call], Answer]:
-    def answer(call: Call) -> Answer:
+def leave_out(api: str) -> Callable[[Call], Response]:
+    def respond(call: Call) -> Response:
         if api == "FindCoordinator":
             return protocol.FindCoordinatorResponse(coordinators=[])
         if api == "OffsetCommit":
@@ -622,7 +622,7 @@ def leave_out(api: str) -> Callable[[Call], Answer]:
         response = protocol.OffsetFetchResponse
         return response(groups=[response.OffsetFetchResponseGroup(group_id="g", topics=[])])
 
-    return answer
+    return respond
 
 
 @pytest.mark.parametrize("api", ["FindCoordinator", "OffsetCommit", "OffsetFetch", "OffsetFetch topics"])
@@ -641,7 +641,7 @@ def test_unrequested_partitions_of_a_response_are_ignored(world: World, error_co
     offsets = make(world)
     commit(world, offsets, {("t", 0): 5})
 
-    def more_offsets(call: Call) -> Answer:
+    def more_offsets(call: Call) -> Response:
         response = protocol.OffsetFetchResponse
         found = [
             response.OffsetFetchResponsePartitions(partition_index=number, committed_offset=5, error_code=code)
@@ -655,7 +655,7 @@ def test_unrequested_partitions_of_a_response_are_ignored(world: World, error_co
         ]
         return response(groups=[response.OffsetFetchResponseGroup(group_id="g", topics=named)])
 
-    def more_commits(call: Call) -> Answer:
+    def more_commits(call: Call) -> Response:
         response = protocol.OffsetCommitResponse
         (topic,) = call.message.topics
         done = [
@@ -685,13 +685,13 @@ def test_a_coordinator_at_another_address_is_found(world: World, lagging: str) -
     world.break_connections(3)
     until_ms = world.engine.now_ms() + 2_000
 
-    def lags(call: Call) -> Answer:
+    def lags(call: Call) -> Response:
         if call.name == "Metadata" if lagging == "metadata" else world.engine.now_ms() < until_ms:
-            answer = world.serve(call)
-            for found in answer.brokers if call.name == "Metadata" else answer.coordinators:
+            response = world.serve(call)
+            for found in response.brokers if call.name == "Metadata" else response.coordinators:
                 if found.node_id == 3:
                     found.host = old
-            return answer
+            return response
         return None
 
     if lagging != "nothing":

@@ -11,7 +11,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_available, list_offsets
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, ErrorCode, KafkaError, ProtocolError
-from kafwire.testing.simulation.calls import Answer, Call
+from kafwire.testing.simulation.calls import Call, Response
 from tests.support.simulated.consumer import fill, log_of
 from tests.support.simulated.world import World
 
@@ -26,14 +26,14 @@ def refuse(world: World, codes: Mapping[int, int], times: int = 1_000) -> list[C
     """The partitions of "t" get these codes, so many times; the requests that did."""
     seen: list[Call] = []
 
-    def handler(call: Call) -> Answer:
-        answer = world.serve(call)
-        parts = [part for topic in answer.topics for part in topic.partitions]
+    def handler(call: Call) -> Response:
+        response = world.serve(call)
+        parts = [part for topic in response.topics for part in topic.partitions]
         if len(seen) < times and any(part.partition_index in codes for part in parts):
             seen.append(call)
             for part in parts:
                 part.error_code = codes.get(part.partition_index, part.error_code)
-        return answer
+        return response
 
     world.on("ListOffsets", handler)
     return seen
@@ -154,10 +154,10 @@ def test_a_response_that_leaves_one_out_is_an_error() -> None:
     with World() as world:
         fill(world, "t", partitions=3)
 
-        def forget(call: Call) -> Answer:
-            answer = world.serve(call)
-            answer.topics[0].partitions.pop()
-            return answer
+        def forget(call: Call) -> Response:
+            response = world.serve(call)
+            response.topics[0].partitions.pop()
+            return response
 
         world.on("ListOffsets", forget)
         with pytest.raises(ProtocolError, match="sent a response without t-2"):

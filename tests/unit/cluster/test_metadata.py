@@ -148,12 +148,12 @@ def test_few_replaced_ids_are_remembered_and_none_of_a_topic_that_is_forgotten()
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, ANOTHER_ID_MS - 1)), max_size=60),
 )
 def test_ids_never_go_back_when_brokers_lag_less_than_a_doubt_lasts(
-    made_ms: list[int], answers: list[tuple[int, int]]
+    made_ms: list[int], responses: list[tuple[int, int]]
 ) -> None:
     """`made_ms` is when the topic was recreated; a response comes so long after the one before, and lags so far."""
     made_ms.sort()
     metadata, now_ms, believed = Metadata(), 0, [0]
-    for pause, lag in [*answers, *[(ANOTHER_ID_MS, ANOTHER_ID_MS - 1)] * 8]:
+    for pause, lag in [*responses, *[(ANOTHER_ID_MS, ANOTHER_ID_MS - 1)] * 8]:
         now_ms += pause
         shown = sum(made <= now_ms - lag for made in made_ms)
         metadata.update(news({0: (1, 5)}, topic_id=uuid.UUID(int=10 + shown)), now_ms)

@@ -110,9 +110,9 @@ def test_connections_know_the_failed_addresses_of_the_bootstrap_connection() -> 
         world.engine.resolver.names["kafka.example"] = ["10.9.9.9", "10.0.0.1"]
 
         def advertise(call: Call) -> Any:
-            answer: Any = world.serve(call)
-            answer.brokers[0].host = "kafka.example"
-            return answer
+            response: Any = world.serve(call)
+            response.brokers[0].host = "kafka.example"
+            return response
 
         world.on("Metadata", advertise)
         cluster = make_cluster(world, bootstrap="kafka.example:9092")

@@ -9,7 +9,7 @@ import pytest
 from kafwire import protocol
 from kafwire.cluster.prepared_transactions import PreparedTransactions, pattern_of
 from kafwire.error_codes import ErrorCode
-from kafwire.testing.simulation.calls import Answer, Call
+from kafwire.testing.simulation.calls import Call, Response
 from kafwire.types import TransactionHandle
 from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting, lose, refuse
@@ -35,7 +35,7 @@ def detached(world: World, name: str) -> tuple[Transacting, TransactionHandle]:
 def test_many_are_ended_by_their_coordinators_whatever_goes_wrong(world: World) -> None:
     versions: list[int] = []
 
-    def note(call: Call) -> Answer:
+    def note(call: Call) -> Response:
         versions.append(call.version)
         return None
 

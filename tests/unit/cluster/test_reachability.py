@@ -146,9 +146,9 @@ def test_an_advertised_address_that_cannot_be_reached(
     """A call raises. A consumer starts, and logs it, as other partitions may have leaders that respond."""
 
     def advertise(call: Call) -> Any:
-        answer: Any = world.serve(call)
-        answer.brokers[0].host = host
-        return answer
+        response: Any = world.serve(call)
+        response.brokers[0].host = host
+        return response
 
     with World() as world:
         world.create_topic("t")
@@ -176,9 +176,9 @@ def test_the_first_broker_may_have_the_number_0(node: int) -> None:
     with World() as world:
 
         def advertise(call: Call) -> Any:
-            answer: Any = world.serve(call)
-            answer.brokers[0].node_id, answer.brokers[0].host = node, "10.9.9.9"
-            return answer
+            response: Any = world.serve(call)
+            response.brokers[0].node_id, response.brokers[0].host = node, "10.9.9.9"
+            return response
 
         world.on("Metadata", advertise)
         cluster = make_cluster(world, default_api_timeout_ms=3_000)

@@ -254,9 +254,9 @@ def test_an_advertised_address_that_responds_with_an_error_is_in_reach() -> None
     """The address is not wrong: a listener of the wrong kind, or another server, has it."""
 
     def advertise(call: Call) -> Any:
-        answer: Any = world.serve(call)
-        answer.brokers[0].host = "10.0.0.2"
-        return answer
+        response: Any = world.serve(call)
+        response.brokers[0].host = "10.0.0.2"
+        return response
 
     with World(brokers=2) as world:
         world.on("Metadata", advertise)

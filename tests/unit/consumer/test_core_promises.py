@@ -271,12 +271,12 @@ def test_one_bad_topic_does_not_halt_the_reset_of_others() -> None:
         consuming.drain()
 
         def refuse(call: Any) -> Any:
-            answer = world.serve(call)
-            for topic in answer.topics:
+            response = world.serve(call)
+            for topic in response.topics:
                 for part in topic.partitions:
                     if topic.name == "u":
                         part.error_code = 29
-            return answer
+            return response
 
         world.on("ListOffsets", refuse)
 

@@ -82,13 +82,13 @@ def test_where_it_begins_is_looked_up_once_more() -> None:
         rows = fill(world, "t")
         denies = False
 
-        def answer(call: Call) -> Any:
+        def respond(call: Call) -> Any:
             found = world.serve(call)
             for part in (part for topic in found.topics for part in topic.partitions) if denies else ():
                 part.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return found
 
-        world.on("ListOffsets", answer)
+        world.on("ListOffsets", respond)
         with Consuming(world, topics="t", auto_offset_reset="earliest") as consuming:
             consuming.until_read(rows)
             denies, before = True, len(world.made("ListOffsets"))

@@ -232,22 +232,22 @@ def test_a_session_opens_with_all_partitions_and_then_names_changes() -> None:
     session = ShareSession()
     first = session.fetch([PLACE, OTHER], {PLACE: [(1, 2, bytes([ACCEPT]))]})
     assert (first.epoch, first.topics, first.forgotten) == (0, {TOPIC: {0: [], 1: []}}, {}), "it acknowledges nothing"
-    session.answered()
+    session.on_response()
     assert session.fetch([PLACE, OTHER], {}).topics == {}
-    session.answered()
+    session.on_response()
     later = session.fetch([OTHER], {PLACE: [(1, 2, bytes([ACCEPT]))]})
     assert (later.epoch, later.topics, later.forgotten) == (2, {TOPIC: {0: [(1, 2, bytes([ACCEPT]))]}}, {TOPIC: [0]})
-    session.answered()
+    session.on_response()
     said = session.acknowledge({OTHER: [(5, 5, bytes([RELEASE]))]})
     assert (said.epoch, said.topics) == (3, {TOPIC: {1: [(5, 5, bytes([RELEASE]))]}})
-    session.answered()
+    session.on_response()
     assert session.acknowledge({}, closes=True).epoch == -1
 
 
 def test_a_session_that_is_lost_opens_again_with_all() -> None:
     session = ShareSession()
     session.fetch([PLACE], {})
-    session.answered()
+    session.on_response()
     session.reset()
     again = session.fetch([PLACE], {})
     assert (again.epoch, again.topics) == (0, {TOPIC: {0: []}})
@@ -256,7 +256,7 @@ def test_a_session_that_is_lost_opens_again_with_all() -> None:
 def test_epochs_begin_again_after_the_last() -> None:
     session = ShareSession()
     session.fetch([PLACE], {})
-    session.answered()
+    session.on_response()
     session.epoch = 2**31 - 1
-    session.answered()
+    session.on_response()
     assert session.epoch == 1

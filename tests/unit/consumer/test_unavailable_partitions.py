@@ -12,7 +12,7 @@ from kafwire.cluster.list_offsets import LATEST, PATIENCE_MS, list_available
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, BrokerError, KafkaTimeoutError
 from kafwire.records import encode_batch
-from kafwire.testing.simulation.calls import NEVER, Answer, Call
+from kafwire.testing.simulation.calls import NEVER, Call, Response
 from kafwire.types import Tail, TopicPartition
 from tests.support.simulated.consumer import Consuming, Rows, fill, log_of
 from tests.support.simulated.world import World
@@ -98,12 +98,12 @@ def test_a_user_seek_replaces_the_lookup_of_a_partition_without_a_leader() -> No
 def test_a_refusal_that_lasts_is_raised_although_another_partition_has_no_leader() -> None:
     world, _ = world_without_a_leader(how="leaderless")
 
-    def refuse(call: Call) -> Answer:
-        answer = world.serve(call)
-        for part in answer.topics[0].partitions:
+    def refuse(call: Call) -> Response:
+        response = world.serve(call)
+        for part in response.topics[0].partitions:
             if part.partition_index == 2:
                 part.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return answer
+        return response
 
     with world:
         world.on("ListOffsets", refuse)

@@ -38,9 +38,9 @@ def accept(world: World) -> None:
 
 
 def refuse(world: World) -> None:
-    answer = protocol.SaslAuthenticateResponse
+    response = protocol.SaslAuthenticateResponse
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
-    world.on("SaslAuthenticate", lambda _: answer(error_code=code, error_message="not this user"))
+    world.on("SaslAuthenticate", lambda _: response(error_code=code, error_message="not this user"))
 
 
 def cut(world: World) -> None:

@@ -13,7 +13,7 @@ from kafwire.errors import (
     TransactionStateError,
     TransactionTimeoutError,
 )
-from kafwire.testing.simulation.calls import NEVER, Answer, Call
+from kafwire.testing.simulation.calls import NEVER, Call, Response
 from kafwire.types import TransactionHandle
 from tests.support.simulated.producer import committed_values
 from tests.support.simulated.world import World
@@ -68,7 +68,7 @@ def test_a_producer_without_its_transaction_sends_nothing(world: World) -> None:
     assert world.run(work.transactions.detach()) == handle
     asked: list[Call] = []
 
-    def refused(call: Call) -> Answer:
+    def refused(call: Call) -> Response:
         asked.append(call)
         return None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafwire.errors import ErrorCode, TransactionError, TransactionFatalError
-from kafwire.testing.simulation.calls import Answer, Call
+from kafwire.testing.simulation.calls import Call, Response
 from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting, refuse
 
@@ -27,7 +27,7 @@ def test_the_request_asks_for_two_phase_commit(world: World) -> None:
     offer(world, 6)
     asked: list[tuple[int, bool]] = []
 
-    def record(call: Call) -> Answer:
+    def record(call: Call) -> Response:
         asked.append((call.version, call.message.enable2_pc))
         return None
 

@@ -577,18 +577,18 @@ def test_response_headers() -> None:
 
 
 def test_api_versions_has_the_old_header() -> None:
-    answer = ApiVersionsResponse(api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, max_version=4)])
-    assert protocol.decode_response(ApiVersionsRequest, b"\0\0\0\7" + answer.encode(3), 3) == (7, answer)
+    response = ApiVersionsResponse(api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, max_version=4)])
+    assert protocol.decode_response(ApiVersionsRequest, b"\0\0\0\7" + response.encode(3), 3) == (7, response)
 
 
 @pytest.mark.parametrize("body_version", [0, 4])
 def test_refused_api_versions_carries_the_range(body_version: int) -> None:
     """KIP-511: the body is in version 0, whatever was asked."""
-    answer = ApiVersionsResponse(
+    response = ApiVersionsResponse(
         error_code=35, api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=3)]
     )
-    data = b"\0\0\0\7" + answer.encode(body_version)
-    assert protocol.decode_response(ApiVersionsRequest, data, 4) == (7, answer)
+    data = b"\0\0\0\7" + response.encode(body_version)
+    assert protocol.decode_response(ApiVersionsRequest, data, 4) == (7, response)
 
 
 def test_header_by_itself() -> None:

@@ -170,9 +170,9 @@ def test_unknown_tagged_fields_are_paid_for() -> None:
 
 
 def test_a_header_of_tagged_fields_is_bounded_too() -> None:
-    answer = b"\0\0\0\1" + tags(2_000_000)
+    response = b"\0\0\0\1" + tags(2_000_000)
     with pytest.raises(ProtocolError, match=f"would take more than {MAX_MEMORY} bytes"):
-        decode_response(MetadataRequest, answer, 12)
+        decode_response(MetadataRequest, response, 12)
 
 
 PROGRAM = """

@@ -64,8 +64,8 @@ def test_bytes_and_back(vector: dict[str, Any]) -> None:
         )
     elif vector["kind"] == "response_frame":
         request: Any = MESSAGES[vector["message"].replace("Response", "Request")]
-        answer = protocol.decode_response(request, head[4:] + body, version)
-        assert answer == (vector["header"]["correlation_id"], message)
+        response = protocol.decode_response(request, head[4:] + body, version)
+        assert response == (vector["header"]["correlation_id"], message)
 
 
 @pytest.mark.parametrize("vector", of_kind("malformed_message"))

@@ -28,7 +28,7 @@ class NameServer:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.may_answer = threading.Event()
+        self.may_respond = threading.Event()
         self._real = socket.getaddrinfo
 
     def __call__(self, host: str, port: int, **options: Any) -> Any:
@@ -36,7 +36,7 @@ class NameServer:
             return self._real(host, port, **options)
         self.asked.append(host)
         if host != "known.example":
-            self.may_answer.wait(SOON_S)
+            self.may_respond.wait(SOON_S)
             raise socket.gaierror(socket.EAI_NONAME, "no such name")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", port))]
 
@@ -46,7 +46,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
     it = NameServer()
     monkeypatch.setattr(socket, "getaddrinfo", it)
     yield it
-    it.may_answer.set()
+    it.may_respond.set()
 
 
 def test_numeric_addresses_need_no_look_up(engine: NativeEngine, server: NameServer) -> None:
@@ -59,7 +59,7 @@ def test_numeric_addresses_need_no_look_up(engine: NativeEngine, server: NameSer
 def test_names_are_looked_up_while_other_threads_are_busy(engine: NativeEngine, server: NameServer) -> None:
     async def look_up() -> list[Any]:
         for _ in range(40):
-            engine.in_thread("kafwire-metrics", server.may_answer.wait, SOON_S)
+            engine.in_thread("kafwire-metrics", server.may_respond.wait, SOON_S)
         async with asyncio.timeout(SOON_S):
             return await engine.resolver.resolve("known.example", 9092)
 
@@ -77,12 +77,12 @@ def test_a_few_names_are_looked_up_at_a_time(engine: NativeEngine, server: NameS
 
     engine.run(look_up)
     assert len(server.asked) == LOOK_UPS
-    server.may_answer.set()
+    server.may_respond.set()
     assert engine.run(engine.resolver.resolve, "known.example", 1) == [(socket.AF_INET, ("10.0.0.1", 1))]
 
 
 def test_the_error_of_a_look_up_is_raised(engine: NativeEngine, server: NameServer) -> None:
-    server.may_answer.set()
+    server.may_respond.set()
     with pytest.raises(OSError, match="no such name"):
         engine.run(engine.resolver.resolve, "unknown.example", 9092)
 

@@ -250,10 +250,10 @@ def test_partial_batches_at_the_end_of_a_response_are_requested_again(fetch_max_
 
 def test_a_partition_with_the_beginning_of_a_batch_is_requested_before_one_with_a_batch() -> None:
     def cut(call: Call) -> Any:
-        answer = world.fetch_now(call)
-        for part in answer.responses[0].partitions[1:]:
+        response = world.fetch_now(call)
+        for part in response.responses[0].partitions[1:]:
             part.records = part.records[:30]
-        return answer
+        return response
 
     with World() as world:
         rows = fill(world, "t", partitions=3, batches=5)
@@ -265,10 +265,10 @@ def test_a_partition_with_the_beginning_of_a_batch_is_requested_before_one_with_
 
 def test_a_response_without_one_whole_batch_is_an_error() -> None:
     def cut(call: Call) -> Any:
-        answer = world.fetch_now(call)
-        for part in answer.responses[0].partitions:
+        response = world.fetch_now(call)
+        for part in response.responses[0].partitions:
             part.records = part.records[:30]
-        return answer
+        return response
 
     with World() as world:
         fill(world, "t")
@@ -316,11 +316,11 @@ def test_a_damaged_batch_is_an_error_after_the_records_before_it() -> None:
         assert read.rows == sliced(rows, 0, 6)
 
 
-@pytest.mark.parametrize("answer", [b"", b"\0", b"\0" * 3 + b"\xff" * 40])
-def test_a_response_that_cannot_be_read_is_an_error(answer: bytes) -> None:
+@pytest.mark.parametrize("response", [b"", b"\0", b"\0" * 3 + b"\xff" * 40])
+def test_a_response_that_cannot_be_read_is_an_error(response: bytes) -> None:
     with World() as world:
         fill(world, "t")
-        world.on("Fetch", lambda _: answer)
+        world.on("Fetch", lambda _: response)
         with pytest.raises(ProtocolError, match="FetchResponse"):
             Scanning(world, ["t"]).all()
 
@@ -429,10 +429,10 @@ def refusing(world: World, code: int, *, whole: bool) -> Callable[[Call], Any]:
     def refuse(call: Call) -> Any:
         if whole:
             return protocol.FetchResponse(error_code=code)
-        answer = world.fetch_now(call)
-        for part in (part for topic in answer.responses for part in topic.partitions if part.partition_index == 0):
+        response = world.fetch_now(call)
+        for part in (part for topic in response.responses for part in topic.partitions if part.partition_index == 0):
             part.error_code, part.records, part.high_watermark, part.last_stable_offset = code, b"", -1, -1
-        return answer
+        return response
 
     return refuse
 
@@ -552,9 +552,9 @@ def test_an_old_failure_does_not_count_once_a_response_was_good() -> None:
     def slow(call: Call) -> Any:
         log = world.topics["t"].partitions[0]
         log.error = ErrorCode.NOT_LEADER_OR_FOLLOWER if len(world.made("Fetch")) in (1, 40) else 0
-        answer = world.fetch_now(call)
-        answer.throttle_time_ms = 1_000
-        return answer
+        response = world.fetch_now(call)
+        response.throttle_time_ms = 1_000
+        return response
 
     with World() as world:
         rows = fill(world, "t", partitions=2, batches=50)
@@ -566,9 +566,9 @@ def test_an_old_failure_does_not_count_once_a_response_was_good() -> None:
 
 def test_a_throttled_broker_fetcher_sends_nothing_until_it_may() -> None:
     def throttle(call: Call) -> Any:
-        answer = world.fetch_now(call)
-        answer.throttle_time_ms = 3_000
-        return answer
+        response = world.fetch_now(call)
+        response.throttle_time_ms = 3_000
+        return response
 
     with World() as world:
         rows = fill(world, "t")
@@ -779,9 +779,9 @@ def test_every_record_is_read_once_and_in_order_whatever_happens(seed: int) -> N
                 world.fail_over("t", partition, leader, stable=chance.randint(0, end), for_s=3 * chance.random())
             return HANGUP if chance.random() < 0.3 else None
         if event < 0.25:
-            answer = world.fetch_now(call)
-            answer.throttle_time_ms = chance.choice([10, 500])
-            return answer
+            response = world.fetch_now(call)
+            response.throttle_time_ms = chance.choice([10, 500])
+            return response
         if event < 0.28:
             return protocol.FetchResponse(throttle_time_ms=100)
         return None

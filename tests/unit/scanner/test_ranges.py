@@ -302,10 +302,10 @@ def test_leaders_are_asked_in_the_epoch_that_is_known_of_them() -> None:
 
 def test_a_partition_that_stays_unavailable_is_given_up_in_time() -> None:
     def refuse(call: Call) -> Any:
-        answer = world.serve(call)
-        for part in answer.topics[0].partitions:
+        response = world.serve(call)
+        for part in response.topics[0].partitions:
             part.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return answer
+        return response
 
     with make_world() as world:
         world.on("ListOffsets", refuse)
@@ -341,9 +341,9 @@ def test_a_scan_names_the_partition_that_is_not_available(how: str, caplog: pyte
 
 def test_an_error_that_no_retry_mends_ends_it_at_once() -> None:
     def refuse(call: Call) -> Any:
-        answer = world.serve(call)
-        answer.topics[0].partitions[0].error_code = 29
-        return answer
+        response = world.serve(call)
+        response.topics[0].partitions[0].error_code = 29
+        return response
 
     with make_world() as world:
         world.on("ListOffsets", refuse)
@@ -354,9 +354,9 @@ def test_an_error_that_no_retry_mends_ends_it_at_once() -> None:
 
 def test_a_response_that_leaves_a_partition_out_is_an_error() -> None:
     def leave_out(call: Call) -> Any:
-        answer = world.serve(call)
-        del answer.topics[0].partitions[0]
-        return answer
+        response = world.serve(call)
+        del response.topics[0].partitions[0]
+        return response
 
     with make_world() as world:
         world.on("ListOffsets", leave_out)

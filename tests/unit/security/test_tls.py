@@ -34,7 +34,7 @@ from tests.support import certificates
 from tests.support.certificates import Authority, Identity
 from tests.support.deadlines import until
 from tests.support.socket_server import SocketServer
-from tests.support.tls_server import TlsServer, Trickle, answer_frames, server_context
+from tests.support.tls_server import TlsServer, Trickle, response_frames, server_context
 
 T = TypeVar("T")
 PATIENCE_S = 30
@@ -384,7 +384,7 @@ def test_ciphers_of_the_user(client: Client) -> None:
 
     def note(connection: ssl.SSLSocket) -> None:
         seen.append(connection.cipher())
-        answer_frames(connection)
+        response_frames(connection)
 
     with TlsServer(server_context(OWN), note) as server:
         chosen = made(ssl_cipher_suites="ECDHE-ECDSA-AES256-GCM-SHA384", ssl_enabled_protocols="TLSv1.2")
@@ -399,7 +399,7 @@ def test_suites_of_tls_1_3(client: Client, monkeypatch: pytest.MonkeyPatch) -> N
 
     def note(connection: ssl.SSLSocket) -> None:
         seen.append(connection.cipher())
-        answer_frames(connection)
+        response_frames(connection)
 
     with TlsServer(server_context(OWN), note) as server:
         assert client.outcome(made(ssl_cipher_suites="TLS_CHACHA20_POLY1305_SHA256"), server.port)[0] == "response"
@@ -454,10 +454,10 @@ def test_a_server_that_hangs_in_the_handshake(client: Client, version: str, part
     left = threading.Event()
 
     def hang(raw: socket.socket) -> None:
-        answer = begun(raw.recv(65536))
-        sizes = {"nothing": 0, "a header": 5, "half of it": 5 + 40, "all but one byte": len(answer) - 1}
-        raw.sendall(answer[: sizes[part]])
-        said.append(answer)
+        response = begun(raw.recv(65536))
+        sizes = {"nothing": 0, "a header": 5, "half of it": 5 + 40, "all but one byte": len(response) - 1}
+        raw.sendall(response[: sizes[part]])
+        said.append(response)
         while raw.recv(65536):
             pass
         left.set()

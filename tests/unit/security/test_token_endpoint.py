@@ -15,10 +15,10 @@ import trustme
 from kafwire.errors import AuthenticationError, ConfigError
 from kafwire.secret import Secret
 from kafwire.security.jwt_assertion import Assertion, SignedAssertion
-from kafwire.security.token_endpoint import JWT_BEARER, MAX_ANSWER_BYTES, TokenEndpoint
+from kafwire.security.token_endpoint import JWT_BEARER, MAX_RESPONSE_BYTES, TokenEndpoint
 from tests.support.sasl_traps import CANARY, told
 from tests.support.socket_server import SocketServer
-from tests.support.token_server import Answer, TokenServer, error, parts_of, pem, rsa_key, signed, token
+from tests.support.token_server import Response, TokenServer, error, parts_of, pem, rsa_key, signed, token
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def started(folder: Path) -> Iterator[TokenServer]:
 @pytest.fixture
 def server(started: TokenServer) -> TokenServer:
     started.asked.clear()
-    started.answers.clear()
+    started.responses.clear()
     return started
 
 
@@ -87,7 +87,7 @@ def test_ca_as_text(server: TokenServer) -> None:
 
 @pytest.mark.parametrize("encoded", [False, True])
 def test_the_header_of_odd_ids(server: TokenServer, encoded: bool) -> None:
-    server.answers.append(token())
+    server.responses.append(token())
     endpoint(server, client_id="a b", client_secret=Secret("x:é%+"), header_urlencode=encoded)()
     assert server.asked[0].basic == ("a+b:x%3A%C3%A9%25%2B" if encoded else "a b:x:é%+")
 
@@ -116,7 +116,7 @@ def test_an_assertion_in_place_of_the_secret(server: TokenServer, assertion: Ass
 
 def test_each_attempt_has_a_new_assertion(server: TokenServer) -> None:
     one = SignedAssertion(private_key_pem=Secret(pem(rsa_key())), claim_sub="s", claim_jti_include=True)
-    server.answers.append(error(503, "busy"))
+    server.responses.append(error(503, "busy"))
     endpoint(server, grant_type=JWT_BEARER, assertion=one)()
     assert len({asked.form["assertion"] for asked in server.asked}) == 2
 
@@ -141,26 +141,26 @@ def test_when_tokens_end(
     server: TokenServer, exp_in: float | None, fields: dict[str, Any], ends_in: float | None
 ) -> None:
     value = [] if exp_in is None else [signed({"exp": time.time() + exp_in})]
-    server.answers.append(token(*value, **fields))
+    server.responses.append(token(*value, **fields))
     ends = endpoint(server)().expires_at
     assert ends is None if ends_in is None else ends == pytest.approx(time.time() + ends_in, abs=20)
 
 
 def test_its_scope(server: TokenServer) -> None:
-    server.answers += [token(scope="a b"), token(scope=["a"])]
+    server.responses += [token(scope="a b"), token(scope=["a"])]
     assert endpoint(server)().scope == ("a", "b")
     assert endpoint(server)().scope == ()
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 429])
 def test_transient_errors_of_an_endpoint_are_retried(server: TokenServer, status: int) -> None:
-    server.answers += [error(status, "busy"), Answer(drop=True), error(status, "busy")]
+    server.responses += [error(status, "busy"), Response(drop=True), error(status, "busy")]
     assert endpoint(server)().value
     assert len(server.asked) == 4
 
 
 def test_it_ends_within_its_time_and_says_the_last_reason(server: TokenServer) -> None:
-    server.answers += [error(503, "busy", "come\nback") for _ in range(100)]
+    server.responses += [error(503, "busy", "come\nback") for _ in range(100)]
     begun = time.monotonic()
     refused(endpoint(server, timeout_s=0.5), r"within 0.5 s: status 503, error 'busy', error_description 'come back'$")
     assert 0.2 < time.monotonic() - begun < 5
@@ -170,7 +170,7 @@ def test_it_ends_within_its_time_and_says_the_last_reason(server: TokenServer) -
 @pytest.mark.parametrize("timeout_s", [0.05, 0.3])
 def test_an_endpoint_that_hangs(server: TokenServer, timeout_s: float) -> None:
     gate = threading.Event()
-    server.answers.append(Answer(before=lambda: gate.wait(30)))
+    server.responses.append(Response(before=lambda: gate.wait(30)))
     begun = time.monotonic()
     try:
         refused(endpoint(server, timeout_s=timeout_s), f"within {timeout_s} s: it did not respond in time")
@@ -181,7 +181,7 @@ def test_an_endpoint_that_hangs(server: TokenServer, timeout_s: float) -> None:
 
 def test_a_reply_that_does_not_end(server: TokenServer) -> None:
     gate = threading.Event()
-    server.answers.append(Answer(drip=gate))
+    server.responses.append(Response(drip=gate))
     try:
         refused(endpoint(server, timeout_s=0.3), "within 0.3 s: its response did not end in time")
     finally:
@@ -216,43 +216,43 @@ def test_an_assertion_that_is_refused(server: TokenServer, assertion: Assertion)
             return Secret(f"a.{CANARY}.b")
 
     refused(endpoint(server, grant_type=JWT_BEARER, assertion=Wrong()), "status 400, error 'invalid_grant'")
-    server.answers.append(error(400, "invalid_grant", f"unknown: a.{CANARY}.b"))
+    server.responses.append(error(400, "invalid_grant", f"unknown: a.{CANARY}.b"))
     refused(endpoint(server, grant_type=JWT_BEARER, assertion=Wrong()), r"'unknown: \*\*\*'")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_redirect_is_followed(server: TokenServer, status: int) -> None:
-    server.answers.append(Answer(status, location=f"{server.url}/elsewhere"))
+    server.responses.append(Response(status, location=f"{server.url}/elsewhere"))
     refused(endpoint(server), f"it redirects to another address .status {status}., which is not followed")
     assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("response", "said"),
     [
-        (Answer(body=b""), "its response is not a JSON object"),
-        (Answer(body=b"<html>"), "its response is not a JSON object"),
-        (Answer(body=b"[]"), "its response is not a JSON object"),
-        (Answer(body=b"[" * 200_000), "its response is not a JSON object"),
-        (Answer(), "its response has no access_token"),
-        (Answer(body=b'{"access_token": 3}'), "its response has no access_token"),
-        (Answer(body=b'{"access_token": ""}'), "its response has no access_token"),
-        (Answer(body=b" " * (MAX_ANSWER_BYTES + 1)), "its response is larger than 1048576 bytes"),
-        (Answer(400, b"<html>"), "status 400$"),
-        (Answer(404, b'{"error": 3}'), "status 404$"),
-        (Answer(403, b" " * (MAX_ANSWER_BYTES + 1)), "status 403$"),
+        (Response(body=b""), "its response is not a JSON object"),
+        (Response(body=b"<html>"), "its response is not a JSON object"),
+        (Response(body=b"[]"), "its response is not a JSON object"),
+        (Response(body=b"[" * 200_000), "its response is not a JSON object"),
+        (Response(), "its response has no access_token"),
+        (Response(body=b'{"access_token": 3}'), "its response has no access_token"),
+        (Response(body=b'{"access_token": ""}'), "its response has no access_token"),
+        (Response(body=b" " * (MAX_RESPONSE_BYTES + 1)), "its response is larger than 1048576 bytes"),
+        (Response(400, b"<html>"), "status 400$"),
+        (Response(404, b'{"error": 3}'), "status 404$"),
+        (Response(403, b" " * (MAX_RESPONSE_BYTES + 1)), "status 403$"),
         (error(400, "x" * 1000), "error 'x{300}[.]{3}'$"),
     ],
 )
-def test_replies_without_a_token(server: TokenServer, answer: Answer, said: str) -> None:
-    server.answers.append(answer)
+def test_replies_without_a_token(server: TokenServer, response: Response, said: str) -> None:
+    server.responses.append(response)
     refused(endpoint(server), said)
     assert len(server.asked) == 1
 
 
 def test_the_largest_reply(server: TokenServer) -> None:
     text = json.dumps({"access_token": "abc"}).encode()
-    server.answers.append(Answer(body=text + b" " * (MAX_ANSWER_BYTES - len(text))))
+    server.responses.append(Response(body=text + b" " * (MAX_RESPONSE_BYTES - len(text))))
     assert endpoint(server)().value.reveal() == "abc"
 
 

@@ -150,13 +150,13 @@ def test_a_token_is_kept_for_four_fifths_of_its_life() -> None:
 def test_a_kept_token_serves_while_no_other_comes(caplog: pytest.LogCaptureFixture) -> None:
     async def ask() -> None:
         engine = LoopEngine(NOW)
-        answers: list[Any] = [kafwire.OAuthToken(CANARY, NOW + 100), KeyError(CANARY), KeyError(CANARY), "new"]
+        responses: list[Any] = [kafwire.OAuthToken(CANARY, NOW + 100), KeyError(CANARY), KeyError(CANARY), "new"]
 
         def provider() -> object:
-            answer = answers.pop(0)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
+            response = responses.pop(0)
+            if isinstance(response, Exception):
+                raise response
+            return response
 
         source = TokenSource(provider, timeout_s=30)
         await source.token(engine.engine)

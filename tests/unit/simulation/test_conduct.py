@@ -53,7 +53,7 @@ class Client:
         told = kind.LeaderIdAndEpoch(leader_id=leader, leader_epoch=1)
         part = kind.PartitionProduceResponse(index=0, error_code=error, base_offset=0, current_leader=told)
         topic = kind.TopicProduceResponse(name=self.topic, partition_responses=[part])
-        self.conduct.answered(LINE, number, kind(responses=[topic]))
+        self.conduct.on_response(LINE, number, kind(responses=[topic]))
 
     def taken(self, count: int) -> None:
         """Send `count` batches, each acknowledged before the next."""
@@ -157,7 +157,7 @@ def test_partitions_are_added_before_they_are_written_to(client: Client) -> None
     kind = protocol.AddPartitionsToTxnResponse
     part = kind.AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=ErrorCode.NONE)
     topic = kind.AddPartitionsToTxnTopicResult(name="t", results_by_partition=[part])
-    client.conduct.answered(LINE, number, kind(results_by_topic_v3_and_below=[topic]))
+    client.conduct.on_response(LINE, number, kind(results_by_topic_v3_and_below=[topic]))
     client.produced(client.produce(0, transactional=True, version=OLDER))
     assert not client.wrong
     client.send(protocol.EndTxnRequest(transactional_id="x", producer_id=7, producer_epoch=0, committed=True))
@@ -180,10 +180,13 @@ def test_leader_epochs_do_not_go_back(client: Client) -> None:
 
 
 def test_the_epoch_of_a_session_is_right(client: Client) -> None:
-    answer = protocol.FetchResponse
-    client.conduct.answered(LINE, client.send(fetch(1), 12), answer(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    response = protocol.FetchResponse
+    lost = response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    client.conduct.on_response(LINE, client.send(fetch(1), 12), lost)
     assert not client.wrong
-    client.conduct.answered(LINE, client.send(fetch(1), 12), answer(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+    client.conduct.on_response(
+        LINE, client.send(fetch(1), 12), response(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    )
     assert "was wrong" in client.wrong[0]
 
 
@@ -192,7 +195,7 @@ def test_a_broker_that_does_not_lead_is_not_asked_on(client: Client, is_told: st
     for _ in range(2 * IN_VAIN):
         client.produced(client.produce(0), ErrorCode.NOT_LEADER_OR_FOLLOWER, 1 if is_told == "by a response" else -1)
         if is_told == "by metadata":
-            client.conduct.answered(LINE, client.send(protocol.MetadataRequest()), protocol.MetadataResponse())
+            client.conduct.on_response(LINE, client.send(protocol.MetadataRequest()), protocol.MetadataResponse())
     assert bool(client.wrong) == (is_told == "never")
 
 
@@ -200,11 +203,11 @@ def test_a_broker_that_does_not_lead_is_not_asked_on(client: Client, is_told: st
 def test_a_broker_that_does_not_coordinate_is_not_asked_on(client: Client, *, is_told: bool) -> None:
     ask = protocol.EndTxnRequest(transactional_id="x", producer_id=7, producer_epoch=0, committed=True)
     for _ in range(2 * IN_VAIN):
-        answer = protocol.EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
-        client.conduct.answered(LINE, client.send(ask), answer)
+        response = protocol.EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
+        client.conduct.on_response(LINE, client.send(ask), response)
         if is_told:
             number = client.send(protocol.FindCoordinatorRequest(coordinator_keys=["x"], key_type=1))
-            client.conduct.answered(LINE, number, protocol.FindCoordinatorResponse())
+            client.conduct.on_response(LINE, number, protocol.FindCoordinatorResponse())
     assert bool(client.wrong) == (not is_told)
 
 
@@ -214,7 +217,7 @@ def test_a_batch_in_doubt_is_asked_for_before_others_go(client: Client, *, is_se
     client.produced(client.produce(1), ErrorCode.REQUEST_TIMED_OUT)
     if is_searched:
         number = client.send(protocol.DescribeProducersRequest())
-        client.conduct.answered(LINE, number, protocol.DescribeProducersResponse())
+        client.conduct.on_response(LINE, number, protocol.DescribeProducersResponse())
     client.produce(2)
     assert bool(client.wrong) == (not is_searched)
 
@@ -230,7 +233,7 @@ def test_a_batch_that_may_be_in_the_log_may_have_been_found_there(
         client.produced(number, error)
     if is_searched:
         number = client.send(protocol.DescribeProducersRequest())
-        client.conduct.answered(LINE, number, protocol.DescribeProducersResponse())
+        client.conduct.on_response(LINE, number, protocol.DescribeProducersResponse())
     client.produce(2)
     assert bool(client.wrong) == (not is_searched)
 
@@ -238,7 +241,7 @@ def test_a_batch_that_may_be_in_the_log_may_have_been_found_there(
 def test_a_question_asked_before_a_batch_came_back_does_not_count_for_it(client: Client) -> None:
     client.taken(1)
     number = client.produce(1)
-    client.conduct.answered(
+    client.conduct.on_response(
         LINE, client.send(protocol.DescribeProducersRequest()), protocol.DescribeProducersResponse()
     )
     client.produced(number, ErrorCode.REQUEST_TIMED_OUT)
@@ -314,7 +317,7 @@ def test_metadata_are_asked_for_again_soon_after_news(
 ) -> None:
     """Where the last response was no news, the backoff may be a long one."""
     for told in (1, epoch):
-        client.conduct.answered(LINE, client.send(protocol.MetadataRequest()), metadata(told))
+        client.conduct.on_response(LINE, client.send(protocol.MetadataRequest()), metadata(told))
     client.produced(client.produce(0), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     client.now_s += waits_s
     client.send(protocol.MetadataRequest())
@@ -324,7 +327,7 @@ def test_metadata_are_asked_for_again_soon_after_news(
 @pytest.mark.parametrize("why", ["its response is on its way", "another one leads", "the broker named it"])
 def test_a_client_that_knows_more_need_not_ask_for_metadata(client: Client, why: str) -> None:
     leader = 2 if why == "another one leads" else 1
-    client.conduct.answered(LINE, client.send(protocol.MetadataRequest()), metadata(1, leader))
+    client.conduct.on_response(LINE, client.send(protocol.MetadataRequest()), metadata(1, leader))
     if why == "its response is on its way":
         client.send(protocol.MetadataRequest())
     number = client.produce(0)
@@ -339,7 +342,7 @@ def test_after_a_request_without_response_the_next_transaction_has_another_epoch
     end = protocol.EndTxnRequest(transactional_id="x", producer_id=7, producer_epoch=0, committed=True)
     client.send(end)
     client.conduct.closed(LINE)
-    client.conduct.answered(LINE, client.send(end), protocol.EndTxnResponse())
+    client.conduct.on_response(LINE, client.send(end), protocol.EndTxnResponse())
     assert not client.wrong
     offsets = protocol.TxnOffsetCommitRequest(
         transactional_id="x", group_id="g", producer_id=7, producer_epoch=epoch, topics=[]
@@ -350,6 +353,6 @@ def test_after_a_request_without_response_the_next_transaction_has_another_epoch
 
 def test_a_client_that_starts_over_may_know_an_older_leader_epoch(client: Client) -> None:
     client.send(fetch(3), 12)
-    client.conduct.answered(LINE, client.send(protocol.OffsetFetchRequest()), protocol.OffsetFetchResponse())
+    client.conduct.on_response(LINE, client.send(protocol.OffsetFetchRequest()), protocol.OffsetFetchResponse())
     client.send(fetch(2), 12)
     assert not client.wrong

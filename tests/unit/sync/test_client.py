@@ -10,7 +10,7 @@ import pytest
 from kafwire import protocol
 from kafwire.broker.log.producer_state import ProducerEntry
 from kafwire.errors import BrokerError, ConfigError, KafkaError
-from kafwire.testing.simulation.calls import NEVER, Answer, Call
+from kafwire.testing.simulation.calls import NEVER, Call, Response
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import fill, log_of
 from tests.support.simulated.flavours import Flavour, never, rows
@@ -74,8 +74,8 @@ def test_metadata_of_all_topics_or_of_some(flavour: Flavour) -> None:
 def test_a_call_goes_to_the_broker_that_is_named_in_the_version_that_is_wanted(flavour: Flavour) -> None:
     client = flavour.client()
     for node in (1, 2):
-        answer = flavour.get(client.call(protocol.MetadataRequest(topics=[]), broker=node, version=7))
-        assert answer.cluster_id == "simulated"
+        response = flavour.get(client.call(protocol.MetadataRequest(topics=[]), broker=node, version=7))
+        assert response.cluster_id == "simulated"
         assert (flavour.world.calls[-1].node, flavour.world.calls[-1].version) == (node, 7)
     with pytest.raises(ConfigError, match="not a request message"):
         flavour.get(client.call("Metadata"))
@@ -108,7 +108,7 @@ def test_offsets_by_time_and_isolation(flavour: Flavour) -> None:
 def test_a_topic_is_made_and_deleted(flavour: Flavour) -> None:
     asked: list[Any] = []
 
-    def create(call: Call) -> Answer:
+    def create(call: Call) -> Response:
         topic = call.message.topics[0]
         asked.append((topic.num_partitions, topic.replication_factor, [(c.name, c.value) for c in topic.configs]))
         response: Any = protocol.CreateTopicsResponse
@@ -117,7 +117,7 @@ def test_a_topic_is_made_and_deleted(flavour: Flavour) -> None:
         flavour.world.create_topic(topic.name, partitions=max(1, topic.num_partitions))
         return response(topics=[response.CreatableTopicResult(name=topic.name)])
 
-    def delete(call: Call) -> Answer:
+    def delete(call: Call) -> Response:
         name = call.message.topics[0].name
         code = 0 if name in flavour.world.topics else 3
         if not code:
@@ -142,7 +142,7 @@ def test_a_topic_is_made_and_deleted(flavour: Flavour) -> None:
 
 
 def test_a_topics_configuration(flavour: Flavour) -> None:
-    def describe(call: Call) -> Answer:
+    def describe(call: Call) -> Response:
         [asked] = call.message.resources
         assert (asked.resource_type, asked.resource_name, asked.configuration_keys) == (2, "t", None)
         response: Any = protocol.DescribeConfigsResponse

@@ -10,7 +10,7 @@ enum { CORRELATION_ID = 4, NUMBERS = 3 * 8 };
 
 struct kw_waiters {
     pthread_mutex_t lock;
-    kw_answer *first;  /* one per thread that waits for a record of another partition */
+    kw_awaited_response *first;  /* one per thread that waits for a record of another partition */
 };
 
 kw_waiters *kw_waiters_new(void) {
@@ -26,62 +26,62 @@ void kw_waiters_free(kw_waiters *waiters) {
 }
 
 /* The lock is held. */
-static void take_out(kw_waiters *waiters, kw_answer *answer) {
-    kw_answer **link = &waiters->first;
-    while (*link != answer) link = &(*link)->next;
-    *link = answer->next;
+static void take_out(kw_waiters *waiters, kw_awaited_response *awaited) {
+    kw_awaited_response **link = &waiters->first;
+    while (*link != awaited) link = &(*link)->next;
+    *link = awaited->next;
 }
 
-static void end(kw_waiters *waiters, kw_answer *answer, int state) {
-    take_out(waiters, answer);
-    answer->state = state;
-    answer->wake(answer->waiter);
+static void end(kw_waiters *waiters, kw_awaited_response *awaited, int state) {
+    take_out(waiters, awaited);
+    awaited->state = state;
+    awaited->wake(awaited->waiter);
 }
 
-void kw_waiters_await(kw_waiters *waiters, kw_answer *answer) {
+void kw_waiters_await(kw_waiters *waiters, kw_awaited_response *awaited) {
     pthread_mutex_lock(&waiters->lock);
-    answer->state = KW_AWAITED;
-    answer->next = waiters->first;
-    waiters->first = answer;
+    awaited->state = KW_AWAITED;
+    awaited->next = waiters->first;
+    waiters->first = awaited;
     pthread_mutex_unlock(&waiters->lock);
 }
 
-int kw_waiters_leave(kw_waiters *waiters, kw_answer *answer) {
+int kw_waiters_leave(kw_waiters *waiters, kw_awaited_response *awaited) {
     pthread_mutex_lock(&waiters->lock);
-    int woken = answer->state != KW_AWAITED;
+    int woken = awaited->state != KW_AWAITED;
     if (!woken) {
-        take_out(waiters, answer);
-        answer->state = KW_IDLE;
+        take_out(waiters, awaited);
+        awaited->state = KW_IDLE;
     }
     pthread_mutex_unlock(&waiters->lock);
     return woken;
 }
 
-void kw_waiters_call_off(kw_waiters *waiters, kw_answer *answer) {
+void kw_waiters_call_off(kw_waiters *waiters, kw_awaited_response *awaited) {
     pthread_mutex_lock(&waiters->lock);
-    if (answer->state == KW_AWAITED) end(waiters, answer, KW_CALLED_OFF);
+    if (awaited->state == KW_AWAITED) end(waiters, awaited, KW_CALLED_OFF);
     pthread_mutex_unlock(&waiters->lock);
 }
 
-int kw_waiters_read(kw_answer *answer, const kw_buf *frame) {
-    size_t behind = answer->numbers_at + NUMBERS;
-    if (frame->size != answer->size) return 0;
-    if (memcmp(frame->data + CORRELATION_ID, answer->plain + CORRELATION_ID, answer->numbers_at - CORRELATION_ID)) return 0;
-    if (memcmp(frame->data + behind, answer->plain + behind, answer->size - behind)) return 0;
-    int64_t base_offset = kw_be64(frame->data + answer->numbers_at);
+int kw_waiters_read(kw_awaited_response *awaited, const kw_buf *frame) {
+    size_t behind = awaited->numbers_at + NUMBERS;
+    if (frame->size != awaited->size) return 0;
+    if (memcmp(frame->data + CORRELATION_ID, awaited->plain + CORRELATION_ID, awaited->numbers_at - CORRELATION_ID)) return 0;
+    if (memcmp(frame->data + behind, awaited->plain + behind, awaited->size - behind)) return 0;
+    int64_t base_offset = kw_be64(frame->data + awaited->numbers_at);
     if (base_offset < 0) return 0;
-    answer->base_offset = base_offset;
-    answer->log_append_ms = kw_be64(frame->data + answer->numbers_at + 8);
+    awaited->base_offset = base_offset;
+    awaited->log_append_ms = kw_be64(frame->data + awaited->numbers_at + 8);
     return 1;
 }
 
 int kw_waiters_take(void *context, uint64_t token, kw_buf *frame) {
     kw_waiters *waiters = context;
     pthread_mutex_lock(&waiters->lock);
-    kw_answer *answer = waiters->first;
-    while (answer && answer->token != token) answer = answer->next;
-    int taken = answer && frame && kw_waiters_read(answer, frame);
-    if (taken) end(waiters, answer, KW_ANSWERED);
+    kw_awaited_response *awaited = waiters->first;
+    while (awaited && awaited->token != token) awaited = awaited->next;
+    int taken = awaited && frame && kw_waiters_read(awaited, frame);
+    if (taken) end(waiters, awaited, KW_RECEIVED);
     pthread_mutex_unlock(&waiters->lock);
     return taken;
 }

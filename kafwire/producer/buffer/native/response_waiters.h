@@ -13,11 +13,11 @@
 /* The awaited responses of one connection. */
 typedef struct kw_waiters kw_waiters;
 
-enum { KW_IDLE, KW_AWAITED, KW_ANSWERED, KW_CALLED_OFF };
+enum { KW_IDLE, KW_AWAITED, KW_RECEIVED, KW_CALLED_OFF };
 
 /* One response that a thread waits for; its owner must not move it while it is awaited. */
-typedef struct kw_answer {
-    struct kw_answer *next;
+typedef struct kw_awaited_response {
+    struct kw_awaited_response *next;
     uint64_t token;
     int state;
     const uint8_t *plain;  /* the expected response: `size` bytes */
@@ -26,18 +26,18 @@ typedef struct kw_answer {
     int64_t base_offset, log_append_ms;
     void (*wake)(void *waiter);  /* called once for each wait, under a lock: must be short */
     void *waiter;
-} kw_answer;
+} kw_awaited_response;
 
 kw_waiters *kw_waiters_new(void);
 void kw_waiters_free(kw_waiters *waiters);
 /* Begin to wait. */
-void kw_waiters_await(kw_waiters *waiters, kw_answer *answer);
+void kw_waiters_await(kw_waiters *waiters, kw_awaited_response *awaited);
 /* Stop waiting. Returns 1 if `wake` was already called. */
-int kw_waiters_leave(kw_waiters *waiters, kw_answer *answer);
+int kw_waiters_leave(kw_waiters *waiters, kw_awaited_response *awaited);
 /* Wake the waiting thread, if there is one: the engine has the response, or there will be none. */
-void kw_waiters_call_off(kw_waiters *waiters, kw_answer *answer);
+void kw_waiters_call_off(kw_waiters *waiters, kw_awaited_response *awaited);
 /* Return 1 if a frame is a plain response, after copying its numbers. */
-int kw_waiters_read(kw_answer *answer, const kw_buf *frame);
+int kw_waiters_read(kw_awaited_response *awaited, const kw_buf *frame);
 /* A response filter of loop.h. Returns 1 if a thread waits for this response, and now has it. */
 int kw_waiters_take(void *waiters, uint64_t token, kw_buf *frame);
 

@@ -88,28 +88,28 @@ class Conduct:
                 if header.is_transactional:
                     self._transactions.produces(sent, place, header)
 
-    def answered(self, connection: Hashable, correlation_id: int, answer: Any) -> None:
+    def on_response(self, connection: Hashable, correlation_id: int, response: Any) -> None:
         """Note a response that arrived at the client."""
         sent = self._sent.get(connection, {}).pop(correlation_id, None)
         if sent is None:
             return
         if sent.name == "Produce":
-            for place, data in parts(answer.responses, "partition_responses", "index"):
+            for place, data in parts(response.responses, "partition_responses", "index"):
                 self._lookups.led(sent, place, data)
                 self._batches.produced(sent, place, data.error_code)
             self._batches.lost(sent)
         elif sent.name == "Fetch":
-            self._fetching.fetched(sent, answer)
-            for place, data in parts(answer.responses, "partitions", "partition_index"):
+            self._fetching.fetched(sent, response)
+            for place, data in parts(response.responses, "partitions", "partition_index"):
                 self._lookups.led(sent, place, data)
         elif sent.name in _LOOKUPS:
-            self._lookups.told(sent, answer)
+            self._lookups.told(sent, response)
         elif sent.name == "OffsetFetch":
             self._fetching.begins(sent.client)
         if sent.name in COORDINATED:
-            self._lookups.coordinated(sent, answer)
+            self._lookups.coordinated(sent, response)
         if sent.name in REQUESTS:
-            self._transactions.answered(sent, answer)
+            self._transactions.on_response(sent, response)
         if sent.name in _SEARCHES:
             self._batches.searched(sent.client)
 

@@ -27,9 +27,9 @@ class Fetching:
             self._notes.wrong(sent, f"leader epoch {epoch} of {place}, after {last}")
         self._epochs[sent.client, place] = max(epoch, last)
 
-    def fetched(self, sent: Sent, answer: Any) -> None:
+    def fetched(self, sent: Sent, response: Any) -> None:
         """Judge the response to a request."""
-        if answer.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH:
+        if response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH:
             message = sent.message
             self._notes.wrong(sent, f"epoch {message.session_epoch} of session {message.session_id} was wrong")
 

@@ -68,9 +68,9 @@ class Lookups:
             due_s = max(self._news_s[sent.client] + BACKOFF_S * SPREAD, self._notes.clock())
             self._wants_s.setdefault(sent.client, due_s)
 
-    def coordinated(self, sent: Sent, answer: Any) -> None:
+    def coordinated(self, sent: Sent, response: Any) -> None:
         """Note if a broker denies that it coordinates the groups or transactions of a request."""
-        if ErrorCode.NOT_COORDINATOR in codes(answer):
+        if ErrorCode.NOT_COORDINATOR in codes(response):
             for coordinated in coordinated_by(sent):
                 self._refuse(sent, "FindCoordinator", coordinated)
 
@@ -92,14 +92,14 @@ class Lookups:
         if late_s > LATE_S:
             self._notes.wrong(sent, f"it was due {late_s:.3f} s ago, after new metadata without a leader")
 
-    def told(self, sent: Sent, answer: Any) -> None:
+    def told(self, sent: Sent, response: Any) -> None:
         """Note the leaders, or the coordinator, of a response to a lookup."""
         self._looked_up[sent.client, sent.name] = self._notes.number()
         kind = str
         if sent.name == "Metadata":
             kind = tuple  # type: ignore[assignment]
             self.lost(sent)
-            self._learns(sent.client, answer)
+            self._learns(sent.client, response)
         for key in [key for key in self._refusals if key[0] == sent.client and isinstance(key[2], kind)]:
             del self._refusals[key]
 
@@ -107,9 +107,9 @@ class Lookups:
         """Note that a Metadata request is no longer in flight."""
         self._asking[sent.client] -= 1
 
-    def _learns(self, client: Hashable, answer: Any) -> None:
+    def _learns(self, client: Hashable, response: Any) -> None:
         news = False
-        for topic in answer.topics:
+        for topic in response.topics:
             for part in topic.partitions:
                 # A client that knows a partition by the topic's name knows it by the topic's id too, and vice versa.
                 places = [(name, part.partition_index) for name in (topic.name, topic.topic_id)]

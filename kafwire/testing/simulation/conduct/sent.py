@@ -63,10 +63,10 @@ def parts(topics: Any, partitions: str, number: str) -> Iterator[tuple[Place, An
             yield (name, getattr(data, number)), data
 
 
-def codes(answer: Any) -> set[int]:
+def codes(response: Any) -> set[int]:
     """Return all error codes of a message."""
     found: set[int] = set()
-    waiting = [answer]
+    waiting = [response]
     while waiting:
         each = waiting.pop()
         for its in getattr(each, "__fields__", ()):

@@ -25,7 +25,7 @@ class Transactions:
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
         self._added: dict[int, set[Place]] = {}  # to the transaction, by producer id
-        self._unanswered: dict[int, int] = {}  # by producer id, the epoch of a request without a response
+        self._without_response: dict[int, int] = {}  # by producer id, the epoch of a request without a response
         self._ended: dict[int, int] = {}  # by producer id, the epoch of an ended transaction that had such a request
 
     def sends(self, sent: Sent, in_flight: Iterable[Place]) -> None:
@@ -43,21 +43,21 @@ class Transactions:
         if needs_adding and place not in self._added.get(header.producer_id, ()):
             self._notes.wrong(sent, f"{place} was not added to the transaction of producer {header.producer_id}")
 
-    def answered(self, sent: Sent, answer: Any) -> None:
+    def on_response(self, sent: Sent, response: Any) -> None:
         """Note the response to a request of a transaction."""
         producer_id, epoch = producer_of(sent)
         if sent.name == "AddPartitionsToTxn":
-            for topic in answer.results_by_topic_v3_and_below:
+            for topic in response.results_by_topic_v3_and_below:
                 for its in topic.results_by_partition:
                     if its.partition_error_code == ErrorCode.NONE:
                         self._added.setdefault(producer_id, set()).add((topic.name, its.partition_index))
-        elif sent.name == "EndTxn" and not answer.error_code and self._unanswered.pop(producer_id, -1) == epoch:
+        elif sent.name == "EndTxn" and not response.error_code and self._without_response.pop(producer_id, -1) == epoch:
             self._ended[producer_id] = epoch
 
     def lost(self, sent: Sent) -> None:
         """Note a request of a transaction without a response."""
         producer_id, epoch = producer_of(sent)
-        self._unanswered[producer_id] = epoch
+        self._without_response[producer_id] = epoch
 
     def _goes_on(self, sent: Sent, producer_id: int, epoch: int) -> None:
         if self._ended.get(producer_id) == epoch:

@@ -11,9 +11,9 @@ from tests.support.group.consumer_members import ConsumerMembers
 def test_the_first_member_has_all_partitions_at_once() -> None:
     group = ConsumerMembers()
     first = group.reader("a")
-    answer = first.enter()
-    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 2)
-    assert answer.heartbeat_interval_ms == 5000
+    response = first.enter()
+    assert (response.error_code, response.member_id, response.member_epoch) == (0, "a", 2)
+    assert response.heartbeat_interval_ms == 5000
     assert first.owned == {("t", index) for index in range(4)}
     assert group.group.state.value == "Stable"
 
@@ -33,8 +33,8 @@ def test_a_member_gives_up_partitions_before_another_has_them() -> None:
     group = ConsumerMembers()
     (first,) = group.joined("a")
     second = group.reader("b")
-    answer = second.enter()
-    assert (answer.member_epoch, second.owned) == (3, set())
+    response = second.enter()
+    assert (response.member_epoch, second.owned) == (3, set())
     assert group.group.state.value == "Reconciling"
     kept = first.quiet()  # the request names no partitions: it keeps its epoch, and gets those that it may keep
     assert (kept.member_epoch, len(group.places(kept.assignment))) == (2, 2)
@@ -60,9 +60,9 @@ def test_a_member_that_leaves_gives_all_to_the_others() -> None:
     group = ConsumerMembers()
     first, second = group.joined("a", "b")
     epoch = group.group.epoch
-    answer = second.leave()
-    assert (answer.error_code, answer.member_id, answer.member_epoch, answer.assignment) == (0, "b", -1, None)
-    assert answer.heartbeat_interval_ms == 0
+    response = second.leave()
+    assert (response.error_code, response.member_id, response.member_epoch, response.assignment) == (0, "b", -1, None)
+    assert response.heartbeat_interval_ms == 0
     assert group.group.epoch == epoch + 1
     assert group.group.state.value == "Assigning"
     first.beat()
@@ -166,8 +166,8 @@ def test_assignments_are_not_made_too_often() -> None:
     first, second = group.reader("a"), group.reader("b")
     first.enter()
     group.pass_ms(999)
-    answer = second.enter()
-    assert (answer.member_epoch, group.places(answer.assignment)) == (2, set())
+    response = second.enter()
+    assert (response.member_epoch, group.places(response.assignment)) == (2, set())
     assert group.group.state.value == "Assigning"
     group.pass_ms(1)
     assert second.beat().member_epoch == 3
@@ -202,9 +202,9 @@ def test_topics_that_appear_and_go() -> None:
 def test_a_member_changes_its_subscription() -> None:
     group = ConsumerMembers(topics={"t": 2, "u": 2}, group_consumer_assignment_interval_ms=1000)
     (first,) = group.joined("a", rebalance_timeout_ms=900)
-    answer = first.beat(subscribed_topic_names=["u"])
-    assert group.places(answer.assignment) == set(), "it is to give up the others before there is an assignment"
-    assert (answer.member_epoch, group.group.state.value) == (2, "Assigning")
+    response = first.beat(subscribed_topic_names=["u"])
+    assert group.places(response.assignment) == set(), "it is to give up the others before there is an assignment"
+    assert (response.member_epoch, group.group.state.value) == (2, "Assigning")
     assert first.beat().member_epoch == 2
     group.pass_ms(1000)
     first.beat()

@@ -15,8 +15,8 @@ def test_a_member_that_leaves_for_a_while_has_its_partitions_when_it_returns() -
         each.enter()
     group.settle([first, second])
     had, epoch = set(first.owned), group.group.epoch
-    answer = first.leave(-2)
-    assert (answer.error_code, answer.member_epoch) == (0, -2)
+    response = first.leave(-2)
+    assert (response.error_code, response.member_epoch) == (0, -2)
     assert group.group.members["a"].epoch == -2
     second.beat()
     assert second.owned.isdisjoint(had)

@@ -41,10 +41,10 @@ class ClassicReader:
             group_id="g", member_id=self.member_id, group_instance_id=self.instance_id, **said | fields
         )
         request.protocols = [request.JoinGroupRequestProtocol(name=name, metadata=metadata)]
-        answer = self._ask(request, version)
-        if answer is not None and not answer.error_code:
-            self.member_id, self.generation = answer.member_id, answer.generation_id
-        return answer
+        response = self._ask(request, version)
+        if response is not None and not response.error_code:
+            self.member_id, self.generation = response.member_id, response.generation_id
+        return response
 
     def sync(self, assignment: bytes = b"", **fields: Any) -> Any:
         said: dict[str, Any] = {"protocol_type": "consumer", "protocol_name": "range"}
@@ -57,12 +57,12 @@ class ClassicReader:
         )
         if assignment:
             request.assignments = [request.SyncGroupRequestAssignment(member_id=self.member_id, assignment=assignment)]
-        answer = self._ask(request)
-        if not answer.error_code:
-            version, told = decode_versioned(ConsumerProtocolAssignment, bytes(answer.assignment))
+        response = self._ask(request)
+        if not response.error_code:
+            version, told = decode_versioned(ConsumerProtocolAssignment, bytes(response.assignment))
             assert version == 1
             self.owned = {(each.topic, index) for each in told.assigned_partitions for index in each.partitions}
-        return answer
+        return response
 
     def beat(self, generation: int | None = None) -> int:
         request = protocol.HeartbeatRequest(
@@ -111,10 +111,10 @@ def test_it_is_given_an_id_first() -> None:
     group = ConsumerMembers()
     group.joined("a")
     other = ClassicReader(group)
-    answer = other.enter()
-    assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    response = other.enter()
+    assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert group.group.members.keys() == {"a"}
-    other.member_id = answer.member_id
+    other.member_id = response.member_id
     assert other.enter().error_code == 0
     older = ClassicReader(group)
     assert older.enter(version=3).error_code == 0

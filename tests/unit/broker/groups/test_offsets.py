@@ -65,9 +65,9 @@ def fetch(
     request = protocol.OffsetFetchRequest(require_stable=stable)
     topics = [request.OffsetFetchRequestTopics(name=name, partition_indexes=[index]) for name, index in places]
     request.groups = [request.OffsetFetchRequestGroup(group_id=group, topics=topics)]
-    (answer,) = driver.ask(request, version).groups
-    assert not answer.error_code
-    parts = [part for topic in answer.topics for part in topic.partitions]
+    (response,) = driver.ask(request, version).groups
+    assert not response.error_code
+    parts = [part for topic in response.topics for part in topic.partitions]
     return [part.committed_offset if not part.error_code else ErrorCode(part.error_code) for part in parts]
 
 
@@ -212,8 +212,8 @@ def test_topics_by_their_ids(driver: BrokerDriver) -> None:
     for each in (topic_id, uuid.UUID(int=7)):
         part = request.OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
         request.topics.append(request.OffsetCommitRequestTopic(topic_id=each, partitions=[part]))
-    answers = {topic.topic_id: topic.partitions[0].error_code for topic in driver.ask(request, 10).topics}
-    assert answers == {topic_id: 0, uuid.UUID(int=7): ErrorCode.UNKNOWN_TOPIC_ID}
+    responses = {topic.topic_id: topic.partitions[0].error_code for topic in driver.ask(request, 10).topics}
+    assert responses == {topic_id: 0, uuid.UUID(int=7): ErrorCode.UNKNOWN_TOPIC_ID}
     asked = protocol.OffsetFetchRequest()
     topics = [
         asked.OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0]) for each in (topic_id, uuid.UUID(int=7))
@@ -272,11 +272,11 @@ def joined(driver: BrokerDriver) -> dict[str, Any]:
         group_id="g", session_timeout_ms=1_800_000, rebalance_timeout_ms=1000, protocol_type="consumer"
     )
     join.protocols = [join.JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)]
-    answer = driver.ask(join, 3)
-    sync = protocol.SyncGroupRequest(group_id="g", generation_id=answer.generation_id, member_id=answer.member_id)
-    sync.assignments = [sync.SyncGroupRequestAssignment(member_id=answer.member_id, assignment=b"")]
+    response = driver.ask(join, 3)
+    sync = protocol.SyncGroupRequest(group_id="g", generation_id=response.generation_id, member_id=response.member_id)
+    sync.assignments = [sync.SyncGroupRequestAssignment(member_id=response.member_id, assignment=b"")]
     assert driver.ask(sync, 3).error_code == 0
-    return {"generation_id_or_member_epoch": answer.generation_id, "member_id": answer.member_id}
+    return {"generation_id_or_member_epoch": response.generation_id, "member_id": response.member_id}
 
 
 def test_offsets_of_members_expire_when_they_have_left() -> None:

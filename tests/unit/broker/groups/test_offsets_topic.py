@@ -81,8 +81,8 @@ def commit(state: ClusterState, group: str, offset: int) -> None:
     request = protocol.OffsetCommitRequest
     part = request.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="m")
     topic = request.OffsetCommitRequestTopic(name="t", partitions=[part])
-    answer = ask(state, request(group_id=group, topics=[topic]), 8)
-    assert answer.topics[0].partitions[0].error_code == 0
+    response = ask(state, request(group_id=group, topics=[topic]), 8)
+    assert response.topics[0].partitions[0].error_code == 0
 
 
 def test_a_commit_is_readable_and_its_end_a_tombstone() -> None:
@@ -97,8 +97,8 @@ def test_a_commit_is_readable_and_its_end_a_tombstone() -> None:
     assert (internal.is_internal, len(internal.partitions), internal.configs["cleanup.policy"]) == (True, 50, "compact")
     index = state.part(OffsetStore).place_of("g")[1]
     assert internal.partitions[index].log.end_offset == 1
-    answer = ask(state, protocol.DeleteGroupsRequest(groups_names=["g"]))
-    assert answer.results[0].error_code == 0
+    response = ask(state, protocol.DeleteGroupsRequest(groups_names=["g"]))
+    assert response.results[0].error_code == 0
     assert written(state)[1:] in ([(key, None), (group_key("g"), None)], [(group_key("g"), None), (key, None)])
 
 

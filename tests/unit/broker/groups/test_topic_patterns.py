@@ -44,8 +44,8 @@ def test_another_pattern() -> None:
     first = subscribed(group, "a", "t")
     first.beat()
     group.pass_ms(10_001)
-    answer = first.beat(subscribed_topic_regex="u")
-    assert group.places(answer.assignment) == set(), "a topic that does not match is given up at once"
+    response = first.beat(subscribed_topic_regex="u")
+    assert group.places(response.assignment) == set(), "a topic that does not match is given up at once"
     group.pass_ms(0)
     group.settle([first])
     assert names(first) == {"u"}
@@ -94,9 +94,9 @@ def test_a_topic_that_goes() -> None:
 @pytest.mark.parametrize("pattern", ["(", "*", "["])
 def test_a_text_that_is_no_pattern(pattern: str) -> None:
     group = ConsumerMembers()
-    answer = group.reader("a").enter(None, subscribed_topic_regex=pattern)
-    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert answer.error_message.startswith(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: ")
+    response = group.reader("a").enter(None, subscribed_topic_regex=pattern)
+    assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert response.error_message.startswith(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: ")
     assert not group.coordinator.exists("g")
 
 

@@ -21,8 +21,8 @@ def produce(records: bytes, version: int = 9, *, acks: int = -1, **configs: str)
     request = protocol.ProduceRequest
     data = request.PartitionProduceData(index=0, records=records)
     topic = request.TopicProduceData(name="t", partition_data=[data])
-    answer = driver.ask(request(acks=acks, timeout_ms=1000, topic_data=[topic]), version)
-    return answer.responses[0].partition_responses[0]
+    response = driver.ask(request(acks=acks, timeout_ms=1000, topic_data=[topic]), version)
+    return response.responses[0].partition_responses[0]
 
 
 def record(key: bytes | None = b"k", at_ms: int = NOW_MS) -> Any:

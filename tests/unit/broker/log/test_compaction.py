@@ -152,6 +152,6 @@ def test_readers_get_the_remaining_records_and_the_gaps() -> None:
     state.part(Compaction).run()
     fetch = protocol.FetchRequest
     wanted = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    answer = ask(state, fetch(max_bytes=1 << 20, topics=[fetch.FetchTopic(topic="t", partitions=[wanted])]), 12)
-    found = answer.responses[0].partitions[0]
+    response = ask(state, fetch(max_bytes=1 << 20, topics=[fetch.FetchTopic(topic="t", partitions=[wanted])]), 12)
+    found = response.responses[0].partitions[0]
     assert [r.offset for batch in decode_batches(found.records) for r in batch] == [1]

@@ -31,8 +31,8 @@ def produce(driver: BrokerDriver, timeout_ms: int = 60_000) -> Any:
     return driver.send(request(acks=-1, timeout_ms=timeout_ms, topic_data=[topic]), 9)
 
 
-def code_of(answer: Any) -> int:
-    return int(answer.responses[0].partition_responses[0].error_code)
+def code_of(response: Any) -> int:
+    return int(response.responses[0].partition_responses[0].error_code)
 
 
 def test_a_follower_that_lags_by_time_holds_acknowledgements_back() -> None:
@@ -69,8 +69,8 @@ def test_a_lag_above_the_limit_leaves_those_in_sync_and_comes_back() -> None:
     assert code_of(driver.late[request]) == 0
     assert partition.isr == [1]
     metadata = protocol.MetadataRequest
-    answer = driver.ask(metadata(topics=[metadata.MetadataRequestTopic(name="t")]))
-    assert answer.topics[0].partitions[0].isr_nodes == [1]
+    response = driver.ask(metadata(topics=[metadata.MetadataRequestTopic(name="t")]))
+    assert response.topics[0].partitions[0].isr_nodes == [1]
     driver.pass_ms(500)
     assert partition.isr == [1, 2]
 

@@ -292,8 +292,8 @@ def produce(*topics: Any, transactional: Any = None, acks: Any = -1) -> Any:
     )  # fmt: skip
 
 
-def produced(answer: Any) -> Any:
-    return {topic.name: topic.partition_responses[0].error_code for topic in answer.responses}
+def produced(response: Any) -> Any:
+    return {topic.name: topic.partition_responses[0].error_code for topic in response.responses}
 
 
 def test_produce_writes_to_permitted_topics_only(guarded: Any) -> None:
@@ -324,8 +324,8 @@ def fetch(driver: Any, *topics: Any, version: Any = 12) -> Any:
         request.FetchTopic(topic=name, partitions=[request.FetchPartition(partition=0, partition_max_bytes=1000)])
         for name in topics
     ]
-    answer = driver.ask(request(max_wait_ms=0, min_bytes=0, max_bytes=1000, topics=asked), version)
-    return {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
+    response = driver.ask(request(max_wait_ms=0, min_bytes=0, max_bytes=1000, topics=asked), version)
+    return {topic.topic: topic.partitions[0].error_code for topic in response.responses}
 
 
 def test_fetch_reads_permitted_topics_only(guarded: Any) -> None:
@@ -362,12 +362,12 @@ def test_metadata_create_topics_for_a_client_that_may_create_them(guarded: Any) 
 
 def test_metadata_list_the_authorized_operations(guarded: Any) -> None:
     give(guarded, allow("Read"))
-    answer = metadata(guarded, "t", version=10, include_cluster_authorized_operations=True,
+    response = metadata(guarded, "t", version=10, include_cluster_authorized_operations=True,
                       include_topic_authorized_operations=True)  # fmt: skip
-    assert answer.cluster_authorized_operations == 0
-    assert answer.topics[0].topic_authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
-    answer = metadata(guarded, "t", version=10)
-    assert answer.cluster_authorized_operations == answer.topics[0].topic_authorized_operations == -(1 << 31)
+    assert response.cluster_authorized_operations == 0
+    assert response.topics[0].topic_authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
+    response = metadata(guarded, "t", version=10)
+    assert response.cluster_authorized_operations == response.topics[0].topic_authorized_operations == -(1 << 31)
 
 
 GROUPS = [
@@ -405,8 +405,8 @@ def committed(driver: Any, topics: Any = ("t", "u"), version: Any = 7) -> Any:
     asked = None if topics is None else [
         request.OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in topics
     ]  # fmt: skip
-    answer = driver.ask(request(group_id="g", topics=asked), version)
-    return answer.error_code or {topic.name: topic.partitions[0].error_code for topic in answer.topics}
+    response = driver.ask(request(group_id="g", topics=asked), version)
+    return response.error_code or {topic.name: topic.partitions[0].error_code for topic in response.topics}
 
 
 def committed_of_groups(driver: Any, *groups: Any) -> Any:
@@ -420,10 +420,10 @@ def committed_of_groups(driver: Any, *groups: Any) -> Any:
         )
         for name, topics in groups
     ]  # fmt: skip
-    answer = driver.ask(request(groups=asked), 8)
+    response = driver.ask(request(groups=asked), 8)
     return {
         group.group_id: group.error_code or {topic.name: topic.partitions[0].error_code for topic in group.topics}
-        for group in answer.groups
+        for group in response.groups
     }
 
 
@@ -453,8 +453,8 @@ def test_coordinators(guarded: Any) -> None:
     give(guarded, allow("Describe", GROUP, "g"))
     assert guarded.ask(request(key="h"), 3).error_code == GROUP_FAILED
     assert guarded.ask(request(key="x", key_type=1), 3).error_code == ID_FAILED
-    answer = guarded.ask(request(coordinator_keys=["g", "h"]), 4)
-    assert {each.key: (each.error_code, each.node_id) for each in answer.coordinators} == {
+    response = guarded.ask(request(coordinator_keys=["g", "h"]), 4)
+    assert {each.key: (each.error_code, each.node_id) for each in response.coordinators} == {
         "g": (0, 1),
         "h": (GROUP_FAILED, -1),
     }
@@ -491,10 +491,10 @@ def test_transactions_need_their_id_and_their_topics_and_groups(guarded: Any) ->
                   v3_and_below_topics=topics)  # fmt: skip
 
     def codes() -> Any:
-        answer = guarded.ask(add, 3)
+        response = guarded.ask(add, 3)
         return {
             topic.name: topic.results_by_partition[0].partition_error_code
-            for topic in answer.results_by_topic_v3_and_below
+            for topic in response.results_by_topic_v3_and_below
         }
 
     assert codes() == {"t": ID_FAILED, "u": ID_FAILED}
@@ -538,8 +538,8 @@ def test_offsets_and_epochs_of_topics_that_may_be_described(guarded: Any) -> Non
         request.ListOffsetsTopic(name=name, partitions=[request.ListOffsetsPartition(partition_index=0, timestamp=-1)])
         for name in ("t", "u")
     ]
-    answer = guarded.ask(request(replica_id=-1, topics=topics), 5)
-    assert {topic.name: topic.partitions[0].error_code for topic in answer.topics} == {"t": 0, "u": TOPIC_FAILED}
+    response = guarded.ask(request(replica_id=-1, topics=topics), 5)
+    assert {topic.name: topic.partitions[0].error_code for topic in response.topics} == {"t": 0, "u": TOPIC_FAILED}
 
 
 def test_operations_named_in_errors_are_checked() -> None:

@@ -41,15 +41,15 @@ class Client:
         self.connection = state.connect(1, listener, secured=True)
 
     def ask(self, message: Any, version: Any = None) -> Any:
-        answer = self.driver.ask(message, version, connection=self.connection)
-        if answer is None:  # the response to a failure comes later
+        response = self.driver.ask(message, version, connection=self.connection)
+        if response is None:  # the response to a failure comes later
             self.driver.pass_ms(99)
             assert not self.driver.late
             self.driver.pass_ms(1)
-            ((request, answer),) = self.driver.late.items()
+            ((request, response),) = self.driver.late.items()
             del self.driver.late[request]
             assert self.connection.closes
-        return answer
+        return response
 
     def choose(self, mechanism: Any, version: Any = 1) -> Any:
         return self.ask(protocol.SaslHandshakeRequest(mechanism=mechanism), version)
@@ -63,16 +63,16 @@ class Client:
         exchange = exchange_of(mechanism, user, USERS[user] if password is None else password)
         token = exchange.first()
         while True:
-            answer = self.token(token, version)
-            if answer.error_code:
-                return answer
-            token = exchange.respond(answer.auth_bytes) if mechanism != "PLAIN" else None
+            response = self.token(token, version)
+            if response.error_code:
+                return response
+            token = exchange.respond(response.auth_bytes) if mechanism != "PLAIN" else None
             if token is None:
-                return answer
+                return response
 
     def works(self) -> Any:
-        answer = self.ask(protocol.MetadataRequest(topics=[]))
-        return answer is not HANG_UP and bool(answer.brokers)
+        response = self.ask(protocol.MetadataRequest(topics=[]))
+        return response is not HANG_UP and bool(response.brokers)
 
 
 def exchange_of(mechanism: Any, user: Any, password: Any) -> Any:
@@ -202,8 +202,8 @@ def test_scram_signs_for_no_other_client(state: Any) -> None:
 @pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM_HASHES])
 def test_a_connection_is_let_in(state: Any, mechanism: Any) -> None:
     client = Client(state)
-    answer = client.log_in(mechanism)
-    assert (answer.error_code, answer.session_lifetime_ms) == (0, 0)
+    response = client.log_in(mechanism)
+    assert (response.error_code, response.session_lifetime_ms) == (0, 0)
     assert client.connection.principal == "User:alice"
     assert client.works()
 
@@ -219,46 +219,46 @@ def test_a_client_without_authentication_is_disconnected(state: Any) -> None:
 @pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM_HASHES])
 def test_the_response_to_a_wrong_password_comes_later_and_the_connection_is_closed(state: Any, mechanism: Any) -> None:
     client = Client(state)
-    answer = client.log_in(mechanism, password="wrong")
-    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    response = client.log_in(mechanism, password="wrong")
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     plain = "Authentication failed: Invalid username or password"
-    assert answer.error_message == (plain if mechanism == "PLAIN" else GENERIC.format(mechanism))
+    assert response.error_message == (plain if mechanism == "PLAIN" else GENERIC.format(mechanism))
     assert client.connection.closes
     assert client.connection.principal == "User:ANONYMOUS"
 
 
 def test_an_unknown_mechanism_is_refused_with_those_that_there_are(state: Any) -> None:
     client = Client(state)
-    answer = client.choose("GSSAPI")
-    assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    assert sorted(answer.mechanisms) == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    response = client.choose("GSSAPI")
+    assert response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert sorted(response.mechanisms) == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
 @pytest.mark.parametrize(
     ("message", "place"),
     [
-        (protocol.SaslHandshakeRequest(mechanism="PLAIN"), lambda answer: answer),
-        (protocol.FindCoordinatorRequest(coordinator_keys=["g"]), lambda answer: answer.coordinators[0]),
+        (protocol.SaslHandshakeRequest(mechanism="PLAIN"), lambda response: response),
+        (protocol.FindCoordinatorRequest(coordinator_keys=["g"]), lambda response: response.coordinators[0]),
         (
             protocol.MetadataRequest(topics=[protocol.MetadataRequest.MetadataRequestTopic(name="t")]),
-            lambda answer: answer.topics[0],
+            lambda response: response.topics[0],
         ),
     ],
 )
 def test_during_an_exchange_nothing_else_is_served(state: Any, message: Any, place: Any) -> None:
     client = Client(state)
     client.choose("PLAIN")
-    answer = client.ask(message, 1 if isinstance(message, protocol.SaslHandshakeRequest) else 4)
-    assert place(answer).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    response = client.ask(message, 1 if isinstance(message, protocol.SaslHandshakeRequest) else 4)
+    assert place(response).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert client.connection.closes
 
 
 def test_sasl_without_need_is_an_illegal_state(state: Any) -> None:
     driver = BrokerDriver(state)
     assert driver.ask(protocol.SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == ErrorCode.ILLEGAL_SASL_STATE
-    answer = driver.ask(protocol.SaslAuthenticateRequest(auth_bytes=b""), 2)
-    assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
-    assert answer.error_message == "SaslAuthenticate request received after successful authentication"
+    response = driver.ask(protocol.SaslAuthenticateRequest(auth_bytes=b""), 2)
+    assert response.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert response.error_message == "SaslAuthenticate request received after successful authentication"
     client = Client(state)
     client.log_in()
     assert client.choose("PLAIN").error_code == ErrorCode.ILLEGAL_SASL_STATE  # its session does not end
@@ -270,8 +270,8 @@ def test_tokens_without_requests_around_them(state: Any) -> None:
     client = Client(state)
     assert client.choose("PLAIN", 0).error_code == 0
     request = read_request(client.connection, b"\0alice\0alice-secret")
-    answer = client.driver.ask(request.message, request.version, connection=client.connection)
-    assert write_response(request, answer) == b""
+    response = client.driver.ask(request.message, request.version, connection=client.connection)
+    assert write_response(request, response) == b""
     assert client.works()
 
 
@@ -323,10 +323,10 @@ def test_a_client_keeps_its_principal(ending: Any) -> None:
     client = Client(ending)
     client.log_in()
     client.driver.pass_ms(1000)
-    answer = client.log_in(user="bob")
-    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    response = client.log_in(user="bob")
+    assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     words = "Cannot change principals during re-authentication from User.alice: User.bob"
-    assert answer.error_message == words
+    assert response.error_message == words
     assert client.connection.closes
 
 
@@ -342,8 +342,8 @@ def test_a_wrong_password_ends_a_connection_that_was_in(ending: Any) -> None:
     client = Client(ending)
     client.log_in("SCRAM-SHA-256")
     client.driver.pass_ms(1000)
-    answer = client.log_in("SCRAM-SHA-256", password="wrong")
-    assert answer.error_message == GENERIC.format("SCRAM-SHA-256").replace("during auth", "during re-auth")
+    response = client.log_in("SCRAM-SHA-256", password="wrong")
+    assert response.error_message == GENERIC.format("SCRAM-SHA-256").replace("during auth", "during re-auth")
 
 
 def test_once_in_a_second(ending: Any) -> None:

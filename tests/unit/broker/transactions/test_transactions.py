@@ -168,8 +168,8 @@ def test_a_transactional_batch_needs_a_transactional_id(driver: BrokerDriver) ->
     data = encode_batch([b"v"], producer_id=client.producer_id, producer_epoch=0, base_sequence=1, transactional=True)
     part = request.PartitionProduceData(index=0, records=data)
     request.topic_data = [request.TopicProduceData(name="t", partition_data=[part])]
-    (answer,) = driver.ask(request, 12).responses[0].partition_responses
-    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    (response,) = driver.ask(request, 12).responses[0].partition_responses
+    assert response.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 # --- time
@@ -285,14 +285,14 @@ def batched(
                 topics=[request.AddPartitionsToTxnTopic(name=name, partitions=[index]) for name, index in places],
             )
         )
-    answer = driver.ask(request, version)
+    response = driver.ask(request, version)
     return [
         [
             (topic.name, part.partition_index, part.partition_error_code)
             for topic in each.topic_results
             for part in topic.results_by_partition
         ]
-        for each in answer.results_by_transaction
+        for each in response.results_by_transaction
     ]
 
 
@@ -372,8 +372,8 @@ def test_in_version_2_a_marker_that_ends_something_has_a_later_epoch(driver: Bro
 
 
 def listed(driver: BrokerDriver, **filters: Any) -> tuple[list[str], list[str]]:
-    answer = driver.ask(protocol.ListTransactionsRequest(**filters), 2)
-    return [each.transactional_id for each in answer.transaction_states], answer.unknown_state_filters
+    response = driver.ask(protocol.ListTransactionsRequest(**filters), 2)
+    return [each.transactional_id for each in response.transaction_states], response.unknown_state_filters
 
 
 def test_transactions_are_listed(driver: BrokerDriver) -> None:

@@ -19,9 +19,9 @@ few_partitions = pytest.mark.shapes("as_written", "single_records")
 PARTITIONS = 20
 
 
-def once(world: World, answer: Any) -> None:
+def once(world: World, response: Any) -> None:
     """The next Fetch gets this response."""
-    left = [answer]
+    left = [response]
     world.on("Fetch", lambda _: left.pop() if left else None)
 
 

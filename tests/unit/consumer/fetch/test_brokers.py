@@ -116,9 +116,9 @@ def fetched(world: World) -> list[Any]:
     parts: list[Any] = []
 
     async def note(call: Call) -> Any:
-        answer = await world.respond(call)
-        parts.extend(part for topic in answer.responses for part in topic.partitions)
-        return answer
+        response = await world.respond(call)
+        parts.extend(part for topic in response.responses for part in topic.partitions)
+        return response
 
     world.on("Fetch", note)
     return parts
@@ -289,10 +289,10 @@ def test_a_refused_fetch_is_not_hammered_while_metadata_change() -> None:
         log_of(world).error = 6
 
         def flip(call: Call) -> Any:
-            answer = world.serve(call)
-            for topic in answer.topics:
+            response = world.serve(call)
+            for topic in response.topics:
                 topic.partitions[0].leader_id = 1 + len(world.made("Metadata")) % 2
-            return answer
+            return response
 
         world.on("Metadata", flip)
         with Consuming(world, topics="t") as consuming:
@@ -311,11 +311,11 @@ def test_an_unreachable_broker_is_logged_once(how: str, caplog: pytest.LogCaptur
 
         def stays(call: Call) -> Any:
             world.nodes[1].down = False
-            answer = world.serve(call)
+            response = world.serve(call)
             world.nodes[1].down = True
-            for part in (part for topic in answer.topics for part in topic.partitions):
+            for part in (part for topic in response.topics for part in topic.partitions):
                 part.leader_id = 1 if part.partition_index == 0 else part.leader_id
-            return answer
+            return response
 
         with Consuming(world, topics="t") as consuming:
             consuming.until_read(rows)
@@ -596,12 +596,12 @@ def test_a_broker_that_lags_does_not_make_a_topic_look_recreated() -> None:
 
         def lag(call: Call) -> Any:
             nonlocal late
-            answer = world.serve(call)
+            response = world.serve(call)
             if late:
                 late -= 1
-                for topic in answer.topics:
+                for topic in response.topics:
                     topic.topic_id = old_id
-            return answer
+            return response
 
         world.on("Metadata", lag)
         with Consuming(world, topics="t") as consuming:
@@ -634,9 +634,9 @@ def test_a_replica_that_stays_unknown_is_no_reason_to_hammer() -> None:
         consuming = Consuming(world, topics="t", client_rack="r3", asks=False)
 
         def hide(call: Any) -> Any:
-            answer = world.serve(call)
-            answer.brokers = [broker for broker in answer.brokers if broker.node_id != 3]
-            return answer
+            response = world.serve(call)
+            response.brokers = [broker for broker in response.brokers if broker.node_id != 3]
+            return response
 
         world.on("Metadata", hide)
         del consuming.cluster.metadata.brokers[3]

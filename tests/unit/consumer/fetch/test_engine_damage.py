@@ -136,17 +136,17 @@ def test_more_than_may_be_decompressed() -> None:
 # --- responses ------------------------------------------------------------------------------------------------------
 
 
-def some_answers(world: World, count: int, change: Callable[[bytes], bytes]) -> None:
+def some_responses(world: World, count: int, change: Callable[[bytes], bytes]) -> None:
     """The next responses to Fetch are those of the broker, changed on their way."""
     left = [change] * count
 
-    async def answer(call: Call) -> Any:
+    async def respond(call: Call) -> Any:
         if not left:
             return None
         whole = await world.respond(call)
         return left.pop()(b"\0" + whole.encode(call.version) if call.version >= 12 else whole.encode(call.version))
 
-    world.on("Fetch", answer)
+    world.on("Fetch", respond)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
@@ -160,10 +160,10 @@ def test_responses_that_cannot_be_read(change: Callable[[bytes], bytes], strateg
     with World() as world:
         rows = fill(world, "t", partitions=2)
         with Consuming(world, topics="t", **strategy) as consuming:
-            some_answers(world, 2, change)
+            some_responses(world, 2, change)
             consuming.until_read(rows)
             world.off("Fetch")
-            some_answers(world, 1000, change)
+            some_responses(world, 1000, change)
             errors = read_all(consuming)
             assert errors
             assert all(isinstance(error, ProtocolError) for error in errors)
@@ -181,7 +181,7 @@ def test_responses_for_partitions_that_were_not_requested() -> None:
         fill(world, "u")
         stray = [True, True]
 
-        async def answer(call: Call) -> Any:
+        async def respond(call: Call) -> Any:
             response = await world.respond(call)
             if stray:
                 stray.pop()
@@ -194,7 +194,7 @@ def test_responses_for_partitions_that_were_not_requested() -> None:
                 )
             return response
 
-        world.on("Fetch", answer)
+        world.on("Fetch", respond)
         with Consuming(world, assign=[("t", 0), ("t", 1)]) as consuming:
             consuming.until_read({where: rows[where] for where in (("t", 0), ("t", 1))})
 
@@ -203,14 +203,14 @@ def test_a_part_of_a_batch_alone_is_an_error() -> None:
     with World() as world:
         fill(world, "t", batches=1, size=1000)
 
-        async def answer(call: Call) -> Any:
+        async def respond(call: Call) -> Any:
             response = await world.respond(call)
             for topic in response.responses:
                 for part in topic.partitions:
                     part.records = bytes(part.records)[:500]
             return response
 
-        world.on("Fetch", answer)
+        world.on("Fetch", respond)
         with Consuming(world, topics="t") as consuming:
             errors = read_all(consuming)
             assert "no whole batch, not even the first" in str(errors[0])

@@ -55,14 +55,14 @@ class Schedule:
     def _metadata(self, call: Call) -> Any:
         """Some brokers lag."""
         now = self.world.loop.time()
-        answer = self.world.serve(call)
+        response = self.world.serve(call)
         self.told = [(when, told) for when, told in self.told if when >= now - LAG_S]
-        self.told.append((now, answer))
+        self.told.append((now, response))
         if self.old_id is not None and now < START_S + LAG_S and self.chance.random() < 0.5:
-            for topic in answer.topics:
+            for topic in response.topics:
                 topic.topic_id = self.old_id
             return self.told.pop()[1]
-        return self.chance.choice(self.told)[1] if self.troubled and self.chance.random() < 0.3 else answer
+        return self.chance.choice(self.told)[1] if self.troubled and self.chance.random() < 0.3 else response
 
     def _fetch(self, call: Call) -> Any:
         if not self.troubled:

@@ -79,7 +79,7 @@ class Transactions:
 def shuffled(world: World, chance: random.Random) -> None:
     """Brokers do not promise an order of their lists of aborted transactions, nor that none is there twice."""
 
-    async def answer(call: Call) -> Any:
+    async def respond(call: Call) -> Any:
         response = await world.respond(call)
         for topic in response.responses:
             for part in topic.partitions:
@@ -88,7 +88,7 @@ def shuffled(world: World, chance: random.Random) -> None:
                     chance.shuffle(part.aborted_transactions)
         return response
 
-    world.on("Fetch", answer)
+    world.on("Fetch", respond)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)

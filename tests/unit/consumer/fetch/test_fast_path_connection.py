@@ -54,7 +54,7 @@ class Peer:
         self.native.submit(self.number, token, token, [b"request"], True)
         assert self.socket.recv(1000).endswith(b"request")
 
-    def answer(self, *frames: bytes) -> None:
+    def respond(self, *frames: bytes) -> None:
         self.socket.sendall(b"".join(struct.pack(">i", len(frame)) + frame for frame in frames))
 
 
@@ -75,13 +75,13 @@ def test_an_attached_fast_path_sees_the_responses_of_its_connection(fed: Fed, pe
     fed.fast_path.arm(TOKEN, 17)
     for token in (TOKEN - 1, TOKEN):
         peer.ask(token)
-    peer.answer(with_id(b"an answer of another kind", TOKEN - 1), with_id(data, TOKEN))
+    peer.respond(with_id(b"an answer of another kind", TOKEN - 1), with_id(data, TOKEN))
     peer.until(RESPONSE, TOKEN)
     assert list(fed.fast_path.taken(TOKEN)) == [0], "also behind one that is not for it, in the same heap"
     fed.fast_path.arm(TOKEN + 1, 17)
     fed.fast_path.detach()
     peer.ask(TOKEN + 1)
-    peer.answer(with_id(data, TOKEN + 1))
+    peer.respond(with_id(data, TOKEN + 1))
     peer.until(RESPONSE, TOKEN + 1)
     assert fed.fast_path.taken(TOKEN + 1) == {}
     assert fed.queue.queued(0)[0] == 1
@@ -109,7 +109,7 @@ def test_the_served_reader_notifies_the_engine(fed: Fed, peer: Peer) -> None:
         peer.ask(100 + number)
         thread = threading.Thread(target=read)
         thread.start()
-        peer.answer(with_id(made(Part(partition=0, records=batch(number, 1, 0))), 100 + number))
+        peer.respond(with_id(made(Part(partition=0, records=batch(number, 1, 0))), 100 + number))
         peer.until(RESPONSE, 100 + number)
         ended(thread)
         assert got.pop() == [number]
@@ -158,7 +158,7 @@ def test_unwanted_rows_do_not_keep_the_engine_waiting(fed: Fed, peer: Peer) -> N
         fed.fast_path.arm(100 + number, 17)
         peer.ask(100 + number)
         began = time.monotonic()
-        peer.answer(with_id(made(Part(partition=0, records=late)), 100 + number))
+        peer.respond(with_id(made(Part(partition=0, records=late)), 100 + number))
         peer.until(RESPONSE, 100 + number)
         took.append(time.monotonic() - began)
         assert list(fed.fast_path.taken(100 + number)) == [0]
@@ -185,7 +185,7 @@ def test_the_collector_takes_no_fast_path_apart_while_it_is_attached() -> None:
     native = fed.native
     del fast_path, ring, fed
     gc.collect()
-    peer.answer(with_id(made(Part(partition=0, records=batch(0, 1, 0))), TOKEN))
+    peer.respond(with_id(made(Part(partition=0, records=batch(0, 1, 0))), TOKEN))
     peer.until(RESPONSE, TOKEN)
     peer.socket.close()
     native.stop()

@@ -141,7 +141,7 @@ def test_log_of_a_replica_that_was_cut_is_doubted_until_the_leader_says_so() -> 
 
 
 def test_replica_that_is_behind_is_not_believed() -> None:
-    """The replica's response says that the log ends before the position; the leader's does not."""
+    """The replica's response_type says that the log ends before the position; the leader's does not."""
     with World(brokers=3) as world:
         world.create_topic("t", replicas=3)
         core, _ = read_near(world)
@@ -151,13 +151,15 @@ def test_replica_that_is_behind_is_not_believed() -> None:
         def diverge(call: Call) -> Any:
             if call.node != 2 or not behind:
                 return None
-            answer = world.fetch_now(call)
-            response = protocol.FetchResponse
-            part = response.PartitionData(partition_index=0, high_watermark=2, last_stable_offset=2, log_start_offset=0)
-            part.diverging_epoch = response.EpochEndOffset(epoch=0, end_offset=2)
+            response = world.fetch_now(call)
+            response_type = protocol.FetchResponse
+            part = response_type.PartitionData(
+                partition_index=0, high_watermark=2, last_stable_offset=2, log_start_offset=0
+            )
+            part.diverging_epoch = response_type.EpochEndOffset(epoch=0, end_offset=2)
             topic_id = world.topics["t"].topic_id
-            answer.responses = [response.FetchableTopicResponse(topic_id=topic_id, partitions=[part])]
-            return answer
+            response.responses = [response_type.FetchableTopicResponse(topic_id=topic_id, partitions=[part])]
+            return response
 
         world.on("Fetch", diverge)
         world.pass_time(5)
@@ -175,10 +177,10 @@ def test_replica_that_is_behind_is_not_believed() -> None:
 
 def old_news(call: Call, world: World) -> Any:
     """The metadata of a broker that does not know of the election: broker 1 leads, in epoch 0."""
-    answer = world.serve(call)
-    for part in (part for topic in answer.topics for part in topic.partitions if part.partition_index == 0):
+    response = world.serve(call)
+    for part in (part for topic in response.topics for part in topic.partitions if part.partition_index == 0):
         part.leader_id, part.leader_epoch = 1, 0
-    return answer
+    return response
 
 
 def old_leader(call: Call) -> Any:
@@ -275,10 +277,10 @@ def test_an_epoch_that_stays_unknown_and_a_denied_look_at_the_log() -> None:
         world.committed["g"]["t", 0] = Kept(8, 3)
 
         def refuse(call: Call) -> Any:
-            answer = world.serve(call)
-            for part in (part for topic in answer.topics for part in topic.partitions):
+            response = world.serve(call)
+            for part in (part for topic in response.topics for part in topic.partitions):
                 part.error_code = 29
-            return answer
+            return response
 
         world.on("ListOffsets", refuse)
         options: dict[str, Any] = {"assign": [("t", 0)], "start": None, "group_id": "g"}

@@ -175,7 +175,7 @@ class Schedule:
         }
         flight.head = flight.context.finish(reads)
 
-    def answer(self) -> None:
+    def respond(self) -> None:
         """The client takes the response in; served keys are wanted again, mostly."""
         flight, self.in_flight = self.in_flight, None
         assert flight is not None
@@ -239,14 +239,14 @@ class Schedule:
         if what == "refused as a whole" and self.chance.random() < 0.5:
             flight.head = (self.chance.choice([-1, 106, 29]), 0, [])
             self.disturbed = True
-            self.answer()
+            self.respond()
             return
         closed = self.client.session_id != flight.plan.session_id
         self.disturbed |= closed
         self.arrive()
         assert flight.context is not None
         if flight.context.error:
-            self.answer()
+            self.respond()
             return
         if what == "connection lost while it waited":
             self.lose()
@@ -264,9 +264,9 @@ class Schedule:
             self.orphans += int(flight.plan.epoch == 0 and flight.head[1] > 0)
             flight.head = (self.chance.choice([-1, 71, 106]), 0, [])
             self.disturbed = True
-            self.answer()
+            self.respond()
         else:
-            self.answer()
+            self.respond()
 
     def lose(self) -> None:
         self.client.on_lost()
@@ -307,7 +307,7 @@ class Schedule:
             self.finish()
         else:
             assert not flight.plan.full
-        self.answer()
+        self.respond()
 
     def drain(self) -> None:
         """Everything is read in the end, once and in order, and no session is left behind that is known of."""

@@ -26,10 +26,10 @@ def test_a_partition_that_comes_back_by_metadata_is_read() -> None:
             world.run(consuming.core.assignment.subscribe(["u"]))
 
             def lags(call: Call) -> Any:
-                answer = world.serve(call)
-                for topic in answer.topics:
+                response = world.serve(call)
+                for topic in response.topics:
                     topic.partitions = [part for part in topic.partitions if part.partition_index < 2]
-                return answer
+                return response
 
             world.on("Metadata", lags)
             consuming.rows.clear()
@@ -49,9 +49,9 @@ def test_a_subscription_that_fails_changes_nothing() -> None:
                 world.run(consuming.core.assignment.subscribe(["t", "v"]))
 
             def refuse(call: Call) -> Any:
-                answer = world.serve(call)
-                answer.topics[0].partitions[0].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                return answer
+                response = world.serve(call)
+                response.topics[0].partitions[0].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                return response
 
             world.on("ListOffsets", refuse)
             with pytest.raises(AuthorizationError):

@@ -66,15 +66,15 @@ class Member:
     def subscribe(self, *topics: str) -> list[Action]:
         return self.did(self.membership.subscribe(topics, self.now))
 
-    def answer(self, message: Any, answer: Any) -> list[Action]:
-        return self.did(self.membership.answered(message, answer, self.now))
+    def respond(self, message: Any, response: Any) -> list[Action]:
+        return self.did(self.membership.on_response(message, response, self.now))
 
     def let_in(
         self, generation: int = 1, *, leader: str = "other", members: Sequence[GroupMember] = (), error: int = 0
     ) -> list[Action]:
         """The coordinator responds to the JoinGroup."""
-        response = protocol.JoinGroupResponse
-        answer = response(
+        response_type = protocol.JoinGroupResponse
+        response = response_type(
             error_code=error,
             generation_id=generation,
             protocol_type=PROTOCOL_TYPE,
@@ -82,23 +82,23 @@ class Member:
             leader=leader,
             member_id="me",
             members=[
-                response.JoinGroupResponseMember(member_id=each.member_id, metadata=subscription(each))
+                response_type.JoinGroupResponseMember(member_id=each.member_id, metadata=subscription(each))
                 for each in members
             ],
         )
-        return self.answer(self.last, answer)
+        return self.respond(self.last, response)
 
     def sync(self, *partitions: Partition, error: int = 0) -> list[Action]:
         """The coordinator responds to the SyncGroup."""
         data = b"" if error else assignment(partitions)
-        return self.answer(self.last, protocol.SyncGroupResponse(error_code=error, assignment=data))
+        return self.respond(self.last, protocol.SyncGroupResponse(error_code=error, assignment=data))
 
     def beat(self, error: int = 0) -> list[Action]:
         """The next heartbeat is due, and gets its response."""
         self.now = self.membership.wake_ms
         assert self.did(self.membership.tick(self.now)) == []
         assert isinstance(self.last, protocol.HeartbeatRequest)
-        return self.answer(self.last, protocol.HeartbeatResponse(error_code=error))
+        return self.respond(self.last, protocol.HeartbeatResponse(error_code=error))
 
     def released(self) -> list[Action]:
         return self.did(self.membership.released(self.now))
@@ -259,7 +259,7 @@ def test_a_commit_of_an_unknown_member_ends_a_parked_join() -> None:
     assert member.did(member.membership.fenced(ErrorCode.ILLEGAL_GENERATION, sent_as, member.now)) == []
     _, lost = member.did(member.membership.fenced(ErrorCode.UNKNOWN_MEMBER_ID, sent_as, member.now))
     assert lost == Lose((("t", 0),))
-    assert member.answer(parked, protocol.JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)) == []
+    assert member.respond(parked, protocol.JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)) == []
     member.now = member.membership.wake_ms
     member.did(member.membership.tick(member.now))
     assert (member.last.member_id, member.said().owned) == ("", ())
@@ -274,10 +274,10 @@ def test_a_refusal_of_an_earlier_member_leaves_the_present_one() -> None:
     member.did(member.membership.fenced(ErrorCode.UNKNOWN_MEMBER_ID, earlier, member.now))
     member.now = member.membership.wake_ms
     member.did(member.membership.tick(member.now))
-    member.answer(member.last, protocol.JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="new"))
+    member.respond(member.last, protocol.JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="new"))
     for code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
         assert member.did(member.membership.fenced(code, earlier, member.now)) == []
-    assert member.answer(heartbeat, protocol.HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)) == []
+    assert member.respond(heartbeat, protocol.HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)) == []
     assert member.last.member_id == "new"
 
 
@@ -323,15 +323,15 @@ def test_heartbeats_without_a_response_for_a_session_leave_the_coordinator_once_
 def test_an_undecodable_subscription_ends_the_leader() -> None:
     member = Member()
     member.subscribe("t")
-    response = protocol.JoinGroupResponse
-    answer = response(
+    response_type = protocol.JoinGroupResponse
+    response = response_type(
         generation_id=1,
         protocol_name="range",
         leader="me",
         member_id="me",
-        members=[response.JoinGroupResponseMember(member_id="x", metadata=b"\0")],
+        members=[response_type.JoinGroupResponseMember(member_id="x", metadata=b"\0")],
     )
-    (failed,) = member.answer(member.last, answer)
+    (failed,) = member.respond(member.last, response)
     assert isinstance(failed, Fail)
     assert "cannot be decoded" in str(failed.error)
     assert member.state() is State.FAILED
@@ -348,7 +348,7 @@ def test_a_member_that_leaves_while_it_gets_its_id_leaves_with_that_id() -> None
     member.let_in(error=ErrorCode.MEMBER_ID_REQUIRED)
     (identity,) = member.last.members
     assert identity.member_id == "me"
-    member.answer(member.last, protocol.LeaveGroupResponse())
+    member.respond(member.last, protocol.LeaveGroupResponse())
     assert member.state() is State.OUT
 
 

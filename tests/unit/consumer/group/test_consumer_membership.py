@@ -63,19 +63,19 @@ class Member:
 
     def respond(self, assigned: Iterable[tuple[uuid.UUID, int]] | None = None, epoch: int = 1) -> list[Action]:
         """The coordinator accepts the last heartbeat; `assigned` is a new target."""
-        response = protocol.ConsumerGroupHeartbeatResponse
-        answer = response(member_id=None, member_epoch=epoch, heartbeat_interval_ms=INTERVAL_MS)
+        response_type = protocol.ConsumerGroupHeartbeatResponse
+        response = response_type(member_id=None, member_epoch=epoch, heartbeat_interval_ms=INTERVAL_MS)
         if assigned is not None:
             given = [
-                response.TopicPartitions(topic_id=topic_id, partitions=[number for _, number in of])
+                response_type.TopicPartitions(topic_id=topic_id, partitions=[number for _, number in of])
                 for topic_id, of in itertools.groupby(sorted(assigned), key=lambda place: place[0])
             ]
-            answer.assignment = response.Assignment(topic_partitions=given)
-        return self.did(self.membership.answered(self.requests[-1], answer, self.now))
+            response.assignment = response_type.Assignment(topic_partitions=given)
+        return self.did(self.membership.on_response(self.requests[-1], response, self.now))
 
     def refuse(self, code: int) -> list[Action]:
-        answer = protocol.ConsumerGroupHeartbeatResponse(error_code=code, member_epoch=0)
-        return self.did(self.membership.answered(self.requests[-1], answer, self.now))
+        response = protocol.ConsumerGroupHeartbeatResponse(error_code=code, member_epoch=0)
+        return self.did(self.membership.on_response(self.requests[-1], response, self.now))
 
     def wake(self) -> list[Action]:
         """The time goes on to the next tick."""
@@ -323,7 +323,7 @@ def test_a_refused_commit_of_the_present_member_loses_its_partitions(code: int) 
     assert member.requests[-1].member_epoch == 0
     assert member.did(member.membership.fenced(code, sent_as, member.now)) == []
     response = protocol.ConsumerGroupHeartbeatResponse(error_code=code)
-    assert member.did(member.membership.answered(heartbeat, response, member.now)) == []
+    assert member.did(member.membership.on_response(heartbeat, response, member.now)) == []
 
 
 def test_a_commit_with_an_earlier_epoch_brings_a_heartbeat() -> None:

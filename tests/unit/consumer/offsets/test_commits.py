@@ -263,10 +263,10 @@ def test_closing_ends_in_time_though_nothing_can_be_committed(silent: bool, capl
 
 def test_a_commit_that_fails_again_and_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     def refuse(call: Call) -> Any:
-        answer = world.serve(call)
-        for part in (part for topic in answer.topics for part in topic.partitions):
+        response = world.serve(call)
+        for part in (part for topic in response.topics for part in topic.partitions):
             part.error_code = 30
-        return answer
+        return response
 
     def told() -> int:
         return sum("processed offsets could not be committed" in record.message for record in caplog.records)

@@ -48,7 +48,7 @@ def test_seek_of_one_does_not_spoil_the_next_ones_response() -> None:
         rows = fill(world, "t", partitions=2, batches=3, records=1, size=1000)
         parts = [True] * 3
 
-        async def answer(call: Call) -> Any:
+        async def respond(call: Call) -> Any:
             response = await world.respond(call)
             given = [part for topic in response.responses for part in topic.partitions if part.records]
             if len(given) == 2 and parts:
@@ -56,7 +56,7 @@ def test_seek_of_one_does_not_spoil_the_next_ones_response() -> None:
                 given[1].records = bytes(given[1].records)[:500]
             return response
 
-        world.on("Fetch", answer)
+        world.on("Fetch", respond)
         with Consuming(world, topics="t", asks=False) as consuming:
             consuming.idle()
             world.run(consuming.core.assignment.ask())

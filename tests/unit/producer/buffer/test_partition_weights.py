@@ -289,9 +289,9 @@ def test_a_broker_that_throttles_gets_nothing_after_a_while() -> None:
     def throttle(call: Call) -> Any:
         if call.node != 3:
             return None
-        answer: Any = world.serve(call)
-        answer.throttle_time_ms = 5_000
-        return answer
+        response: Any = world.serve(call)
+        response.throttle_time_ms = 5_000
+        return response
 
     with World(brokers=3) as world:
         world.create_topic("t", partitions=3)

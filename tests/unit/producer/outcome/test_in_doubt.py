@@ -264,10 +264,10 @@ def test_a_broker_that_does_not_know_the_question_is_not_asked() -> None:
     with World() as world:
 
         def without(call: Call) -> Any:
-            answer = world.serve(call)
+            response = world.serve(call)
             key = protocol.DescribeProducersRequest.api_key
-            answer.api_keys = [known for known in answer.api_keys if known.api_key != key]
-            return answer
+            response.api_keys = [known for known in response.api_keys if known.api_key != key]
+            return response
 
         world.on("ApiVersions", without)
         work = started(world)
@@ -283,10 +283,10 @@ def test_errors_of_a_leader_that_moves_decide_nothing() -> None:
     with World() as world:
         work = started(world)
         deliveries = send_without_response(world, work, 3)
-        answers = iter([ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 0])
+        responses = iter([ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 0])
 
         def moving(call: Call) -> Any:
-            code = next(answers, 0)
+            code = next(responses, 0)
             if not code:
                 return None
             kind = protocol.DescribeProducersResponse

@@ -33,13 +33,13 @@ def test_acks_0_ends_with_the_sending() -> None:
 
 def test_the_errors_of_single_records_are_reported() -> None:
     def complain(call: Call) -> Any:
-        answer = errors(ErrorCode.INVALID_RECORD)(call)
-        part = answer.responses[0].partition_responses[0]
+        response = errors(ErrorCode.INVALID_RECORD)(call)
+        part = response.responses[0].partition_responses[0]
         part.error_message = "no such field"
         part.record_errors = [
             protocol.ProduceResponse.BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="bad")
         ]
-        return answer
+        return response
 
     with World() as world:
         world.create_topic("t")
@@ -79,7 +79,7 @@ def test_a_response_that_leaves_a_partition_out_is_an_unknown_fate() -> None:
 def redirect(world: World, to: int, *, epoch: int, code: int = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> Any:
     """A handler by which broker 1 names another leader."""
 
-    def answer(call: Call) -> Any:
+    def respond(call: Call) -> Any:
         if call.node != 1:
             return None
         refusal = errors(code)(call)
@@ -89,7 +89,7 @@ def redirect(world: World, to: int, *, epoch: int, code: int = ErrorCode.NOT_LEA
         refusal.node_endpoints = [Kind.NodeEndpoint(node_id=to, host=node.host, port=node.port)]
         return refusal
 
-    return answer
+    return respond
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH])

@@ -227,7 +227,7 @@ def test_the_halves_of_a_batch_stored_as_a_whole_are_not_stored_beside_it(*, may
 def complain(named: dict[int, str], world: World, code: int = ErrorCode.INVALID_RECORD) -> Any:
     """A handler that refuses records by their index, once."""
 
-    def answer(call: Call) -> Any:
+    def respond(call: Call) -> Any:
         world.off("Produce")
         refusal = errors(code)(call)
         part = refusal.responses[0].partition_responses[0]
@@ -238,7 +238,7 @@ def complain(named: dict[int, str], world: World, code: int = ErrorCode.INVALID_
         ]
         return refusal
 
-    return answer
+    return respond
 
 
 @pytest.mark.parametrize("bad", [{0}, {8}, {3, 4}, {0, 2, 8}])

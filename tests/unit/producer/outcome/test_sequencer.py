@@ -70,7 +70,7 @@ def test_one_batch_goes_alone_until_the_broker_knows_the_producer() -> None:
     world.refuse()
     assert world.send()
     assert not world.send()
-    world.answer()
+    world.respond()
     assert world.send()
     assert world.send()
     world.finish()
@@ -80,7 +80,7 @@ def test_one_batch_goes_alone_until_the_broker_knows_the_producer() -> None:
 def test_a_retry_keeps_its_number() -> None:
     world = World(batches(1, 3, 2))
     world.send()
-    world.answer()
+    world.respond()
     assert world.send()
     assert world.send()
     first, second = world.wire
@@ -95,7 +95,7 @@ def test_a_retry_keeps_its_number() -> None:
 def test_nothing_new_goes_while_a_retry_waits_for_others_in_flight() -> None:
     world = World(batches(1, 1, 1, 1, 1))
     world.send()
-    world.answer()
+    world.respond()
     assert world.send()
     assert world.send()
     world.refuse()
@@ -115,7 +115,7 @@ def test_a_batch_whose_response_was_lost_is_not_forgotten_by_the_broker_while_it
     """Stored, response lost; then refused again and again by a broker that takes the batches after it."""
     world = World(batches(*[1] * 13))
     world.send()
-    world.answer()
+    world.respond()
     world.send()
     world.store_and_refuse()
     for _ in range(4):
@@ -123,7 +123,7 @@ def test_a_batch_whose_response_was_lost_is_not_forgotten_by_the_broker_while_it
             pass
         world.refuse()
         while world.wire:
-            world.answer()
+            world.respond()
     world.finish()
     assert world.broker.log == list(range(13))
     assert world.delivered == [0, *range(2, 6), 1, *range(6, 13)]
@@ -134,7 +134,7 @@ def test_the_parts_of_a_batch_that_is_too_large_share_its_numbers() -> None:
     """The batches in flight behind it then follow them, and no epoch is used up."""
     world = World(batches(1, 4, 2, 2))
     world.send()
-    world.answer()
+    world.respond()
     while world.send():
         pass
     world.broker.limit = 2
@@ -148,18 +148,18 @@ def test_parts_are_counted_where_the_broker_counts_batches() -> None:
     """Five batches become ten; the first is stored and refused, and must stay among the last five."""
     world = World(batches(1, *[2] * 5))
     world.send()
-    world.answer()
+    world.respond()
     while world.send():
         pass
     world.broker.limit = 1
     while world.wire:
-        world.answer()
+        world.respond()
     for _ in range(4):
         while world.send():
             pass
         world.store_and_refuse()
         while world.wire:
-            world.answer()
+            world.respond()
     world.finish()
     assert world.broker.log == list(range(11))
     assert not world.failed
@@ -172,7 +172,7 @@ def test_parts_of_a_batch_in_doubt_are_not_stored_twice(*, may_read: bool) -> No
     world = World(batches(1, 4, 1))
     world.may_read = may_read
     world.send()
-    world.answer()
+    world.respond()
     world.send()
     world.die(processed=1)
     world.broker.limit = 2
@@ -188,7 +188,7 @@ def test_parts_in_doubt_come_to_an_end_where_a_number_before_them_is_lost(*, may
     world = World(batches(1, 2, 4, 1))
     world.may_read = may_read
     world.send()
-    world.answer()
+    world.respond()
     while world.send():
         pass
     world.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -224,7 +224,7 @@ def test_records_that_the_broker_has_lost_do_not_fail_those_that_come_after() ->
     world = World(batches(1, 1, 1, 1))
     for _ in range(2):
         world.send()
-        world.answer()
+        world.respond()
     assert world.broker.lose_last() == [1]
     world.finish()
     assert world.broker.log == [0, 2, 3]
@@ -236,10 +236,10 @@ def test_a_transactional_partition_does_not_move_by_itself() -> None:
     world = World(batches(1, 1, 1, 1), may_move=False)
     for _ in range(2):
         world.send()
-        world.answer()
+        world.respond()
     world.broker.lose_last()
     world.send()
-    world.answer()
+    world.respond()
     assert world.failed == [2]
 
 
@@ -247,7 +247,7 @@ def responses_lost(*, stored: int, **options: bool) -> World:
     """The first batch was acknowledged; of five more so many are stored when the connection breaks."""
     world = World(batches(*[1] * 8), **options)
     world.send()
-    world.answer()
+    world.respond()
     for _ in range(5):
         assert world.send()
     world.die(processed=stored)
@@ -343,7 +343,7 @@ def test_a_producer_whose_epoch_or_id_is_refused_takes_a_new_id(code: int, *, lo
     """A batch that may have been stored under the old one is not sent under the new one."""
     world = World(batches(1, 1, 1))
     world.send()
-    world.answer()
+    world.respond()
     world.send()
     if lost:
         world.die(1)
@@ -386,7 +386,7 @@ def test_under_a_new_identity_one_batch_goes_alone(*, other_id: bool) -> None:
     """A broker that does not know the id takes any number: a second batch, while the first is refused."""
     world = World(batches(*[1] * 8))
     world.send()
-    world.answer()
+    world.respond()
     if other_id:
         world.broker.fence(world.identity)
     else:
@@ -394,14 +394,14 @@ def test_under_a_new_identity_one_batch_goes_alone(*, other_id: bool) -> None:
     for _ in range(3):
         assert world.send()
     while world.wire:
-        world.answer()
+        world.respond()
     assert world.send()
     assert world.identity == (Identity(8, 0) if other_id else Identity(7, 1))
     assert not world.send()
     world.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert world.send()
     assert not world.send()
-    world.answer()
+    world.respond()
     assert world.send()
     assert world.send()
     world.finish()
@@ -413,11 +413,11 @@ def test_an_epoch_is_wanted_once_nothing_of_the_one_before_is_open() -> None:
     """A batch in flight, or perhaps in the log, is settled under the identity that it was sent with."""
     world = World(batches(*[1] * 5))
     world.send()
-    world.answer()
+    world.respond()
     world.broker.invalid = {1}
     for _ in range(3):
         assert world.send()
-    world.answer()
+    world.respond()
     assert world.failed == [1]
     assert not world.sequencer.wants_epoch(world.identity), "two are in flight"
     world.die(0)
@@ -425,7 +425,7 @@ def test_an_epoch_is_wanted_once_nothing_of_the_one_before_is_open() -> None:
     while not world.sequencer.wants_epoch(world.identity):
         assert world.ask() or world.send()
         if world.wire:
-            world.answer()
+            world.respond()
     assert not any(map(world.sequencer.is_doubtful, world.sequencer.retries))
     world.finish()
     assert world.broker.log == [0, 2, 3, 4]
@@ -434,7 +434,7 @@ def test_an_epoch_is_wanted_once_nothing_of_the_one_before_is_open() -> None:
 def test_a_recreated_log_gets_one_batch_first() -> None:
     world = World(batches(1, 1, 1))
     world.send()
-    world.answer()
+    world.respond()
     world.sequencer = world.sequencer.anew()
     assert world.send()
     assert world.sequencer.in_flight[0].sequence == 1, "the log may be the old one: no number comes again"

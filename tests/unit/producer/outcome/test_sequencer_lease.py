@@ -71,11 +71,11 @@ class LendingWorld(World):
     def calm(self, number: int) -> None:
         """The batches in flight get their responses, and then so many more, one at a time."""
         while self.wire:
-            self.answer()
+            self.respond()
         for _ in range(number):
             self.lease()
             if self.send():
-                self.answer()
+                self.respond()
         self.lease()
 
     def step(self, event: str, number: int) -> None:
@@ -101,7 +101,7 @@ def leased(*counts: int, limit: int = 5) -> LendingWorld:
     """The first batch was taken and the partition is leased; the others are still to be sent."""
     world = LendingWorld(batches(*counts), limit)
     assert world.send()
-    world.answer()
+    world.respond()
     assert world.lease()
     return world
 
@@ -178,7 +178,7 @@ def test_a_borrower_has_the_next_numbers_and_hands_back_those_after_its_own() ->
     assert (world.borrower.producer, world.borrower.sequence, world.borrower.ordinal) == (SELF, 3, 1)
     for _ in range(2):
         assert world.send()
-        world.answer()
+        world.respond()
     assert world.borrowed == 2
     world.revoke()
     assert world.send()
@@ -199,7 +199,7 @@ def test_a_partition_that_was_leased_for_nothing_goes_on_as_before() -> None:
 def test_it_can_be_leased_again_after_batches_in_flight_have_arrived() -> None:
     world, _ = taken_back(1, 2, 1)
     assert not world.lease()
-    world.answer()
+    world.respond()
     assert world.sequencer.lease(world.identity) == (SELF, 3, 2)
 
 
@@ -237,7 +237,7 @@ def test_nothing_is_leased_while_anything_is_under_way_or_unknown(happens: Calla
     world = LendingWorld(batches(1, 1, 1, 1))
     assert not world.lease(), "the broker does not know the producer"
     world.send()
-    world.answer()
+    world.respond()
     happens(world)
     assert not world.lease()
     if happens is not another_id:  # the broker here knows one only
@@ -258,7 +258,7 @@ def test_a_batch_in_flight_is_delivered_as_if_it_had_been_sent_here() -> None:
         pass
     assert len(world.wire) == 5, "it counts among those in flight"
     assert world.wire[0] is batch
-    world.answer()
+    world.respond()
     assert not world.sequencer.is_doubtful(batch)
     world.finish()
     assert world.delivered == list(range(8))
@@ -308,7 +308,7 @@ def test_a_refused_batch_that_was_given_up_has_failed() -> None:
 def test_a_permanent_error_fails_the_batch_and_changes_the_epoch() -> None:
     world, _ = taken_back(1, 1, 2)
     world.broker.invalid = {1}
-    world.answer()
+    world.respond()
     assert world.failed == [1]
     assert world.sequencer.wants_epoch(world.identity)
     assert not world.lease()
@@ -321,12 +321,12 @@ def test_a_batch_out_of_order_with_none_before_it_goes_again_in_the_next_epoch()
     """The broker has lost what it had acknowledged to the borrower."""
     world = leased(1, 1, 2, 1)
     assert world.send()
-    world.answer()
+    world.respond()
     assert world.broker.lose_last() == [1]
     assert world.send()
     (batch,) = world.wire
     assert world.broker.append(batch) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    world.answer()
+    world.respond()
     assert world.borrower is None
     assert list(world.sequencer.retries) == [batch]
     assert world.sequencer.wants_epoch(world.identity)
@@ -341,7 +341,7 @@ def test_a_follower_that_is_out_of_order_waits_for_the_retry() -> None:
     assert world.send()
     world.refuse()
     follower = world.wire[0]
-    world.answer()
+    world.respond()
     assert list(world.sequencer.retries) == [batch, follower]
     world.finish()
     assert world.broker.log == [0, 1, 2]
@@ -375,7 +375,7 @@ def test_the_broker_does_not_forget_a_batch_sent_again_behind_too_many_others() 
         assert world.wire[0] is batch
         world.refuse()
         while world.wire:
-            world.answer()
+            world.respond()
     world.finish()
     assert world.broker.log == list(range(13))
     assert not world.failed
@@ -391,7 +391,7 @@ def test_numbers_wrap_to_zero_on_either_side(count: int) -> None:
     assert world.lease()
     assert world.send()
     assert world.wire[0].sequence == SEQUENCE_LIMIT - 1
-    world.answer()
+    world.respond()
     world.revoke()
     assert world.send()
     assert world.wire[0].sequence == count - 1

@@ -53,9 +53,9 @@ def test_nothing_goes_to_a_new_leader_before_the_old_one_has_responded() -> None
 
 def test_a_throttled_connection_sends_nothing_until_it_may() -> None:
     def throttle(call: Call) -> Any:
-        answer = world.serve(call)
-        answer.throttle_time_ms = 2_000
-        return answer
+        response = world.serve(call)
+        response.throttle_time_ms = 2_000
+        return response
 
     with World() as world:
         world.create_topic("t")
@@ -70,9 +70,9 @@ def test_a_throttled_connection_sends_nothing_until_it_may() -> None:
 
 def test_a_slow_broker_is_not_taken_for_one_that_hangs_since_it_led_an_idle_partition_once() -> None:
     async def slow(call: Call) -> Any:
-        answer = world.serve(call)
+        response = world.serve(call)
         await asyncio.sleep(2)
-        return answer
+        return response
 
     with World(brokers=2) as world:
         world.create_topic("t", partitions=3)

@@ -297,11 +297,11 @@ def test_a_leader_of_the_deleted_topic_is_not_taken_for_the_leader_of_the_new_on
 
     async def moved(call: Call) -> Any:
         await asyncio.sleep(5)
-        answer = errors(ErrorCode.NOT_LEADER_OR_FOLLOWER)(call)
-        leader = answer.responses[0].partition_responses[0].current_leader
+        response = errors(ErrorCode.NOT_LEADER_OR_FOLLOWER)(call)
+        leader = response.responses[0].partition_responses[0].current_leader
         leader.leader_id, leader.leader_epoch = 2, 7
-        answer.node_endpoints = [answer.NodeEndpoint(node_id=2, host=world.nodes[2].host, port=world.nodes[2].port)]
-        return answer
+        response.node_endpoints = [response.NodeEndpoint(node_id=2, host=world.nodes[2].host, port=world.nodes[2].port)]
+        return response
 
     with World(brokers=2) as world:
         world.create_topic("t")

@@ -1,4 +1,4 @@
-"""`single_frame` against `produce_request` and the declared message; `plain_answer` against the declared response."""
+"""`single_frame` against `produce_request` and the declared message; `plain_response` against the declared response."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kafwire import protocol
 from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer._queues import PartitionQueue
-from kafwire.producer.send.direct_send import plain_answer
+from kafwire.producer.send.direct_send import plain_response
 from kafwire.producer.send.request import produce_request, single_frame
 from kafwire.protocol import ProduceRequest, ProduceResponse
 from tests.support.accumulator_store import Store
@@ -120,15 +120,15 @@ def response_of(version: int, queue: PartitionQueue, correlation_id: int, number
 )
 @pytest.mark.parametrize("version", PLAIN_VERSIONS)
 def test_a_plain_response_is_the_declared_one_but_for_three_numbers(version: int, queue: PartitionQueue) -> None:
-    plain, at = plain_answer(version, queue, TOPIC_ID)
+    plain, at = plain_response(version, queue, TOPIC_ID)
     for numbers in [(0, -1, 0), (1, 2, 3), (2**63 - 1, 2**63 - 1, 2**63 - 1), (0x0102030405060708, -1, -1)]:
-        answer = response_of(version, queue, 0x01020304, numbers)
-        assert answer[:4] == b"\1\2\3\4"
-        assert NUMBERS.unpack_from(answer, at) == numbers
+        frame = response_of(version, queue, 0x01020304, numbers)
+        assert frame[:4] == b"\1\2\3\4"
+        assert NUMBERS.unpack_from(frame, at) == numbers
         end = at + NUMBERS.size
-        assert plain[4:at] == answer[4:at]
-        assert plain[end:] == answer[end:]
-        assert len(plain) == len(answer)
+        assert plain[4:at] == frame[4:at]
+        assert plain[end:] == frame[end:]
+        assert len(plain) == len(frame)
         correlation_id, response = protocol.decode_response(
             ProduceRequest, plain[:at] + NUMBERS.pack(*numbers) + plain[end:], version
         )
@@ -142,28 +142,28 @@ def test_a_plain_response_is_the_declared_one_but_for_three_numbers(version: int
 def test_a_response_with_another_field_set_is_not_plain(version: int) -> None:
     """Each differs in size, or outside of the numbers."""
     queue = PartitionQueue("t", 1)
-    plain, at = plain_answer(version, queue, TOPIC_ID)
+    plain, at = plain_response(version, queue, TOPIC_ID)
     part = ProduceResponse.PartitionProduceResponse(index=1)
     topic = ProduceResponse.TopicProduceResponse(partition_responses=[part])
     if version >= ProduceRequest.BY_TOPIC_ID:
         topic.topic_id = TOPIC_ID
     else:
         topic.name = "t"
-    answer = ProduceResponse(responses=[topic])
+    response = ProduceResponse(responses=[topic])
 
     def is_plain() -> bool:
-        data = bytes(4 + (version >= FLEXIBLE_FROM)) + answer.encode(version)
+        data = bytes(4 + (version >= FLEXIBLE_FROM)) + response.encode(version)
         return (data[:at], data[at + NUMBERS.size :]) == (plain[:at], plain[at + NUMBERS.size :])
 
     assert is_plain()
     for whose, name, value in [
-        (answer, "throttle_time_ms", 1),
+        (response, "throttle_time_ms", 1),
         (part, "error_code", 6),
         (part, "index", 2),
         (part, "unknown_tagged_fields", ((5, b"x"),)),
         (topic, "partition_responses", [part, part]),
         (topic, "topic_id" if version >= ProduceRequest.BY_TOPIC_ID else "name", "u"),
-        (answer, "responses", []),
+        (response, "responses", []),
     ]:
         if name == "unknown_tagged_fields" and version < FLEXIBLE_FROM:
             continue

@@ -14,12 +14,12 @@ from tests.support.simulated.producer import ONE_EACH, Work, errors, log_of, num
 from tests.support.simulated.world import World
 
 
-def store_and(world: World, answer: Any) -> Any:
+def store_and(world: World, response: Any) -> Any:
     """A handler that stores the records, and returns another response."""
 
     def handler(call: Call) -> Any:
         world.serve(call)
-        return answer(call) if callable(answer) else answer
+        return response(call) if callable(response) else response
 
     return handler
 

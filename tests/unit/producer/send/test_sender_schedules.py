@@ -136,26 +136,26 @@ class Schedule:
         if self.chance.random() < 0.5:
             await asyncio.sleep(seconds)
             return self.hinted(call)
-        answer = self.hinted(call)
+        response = self.hinted(call)
         await asyncio.sleep(seconds)
-        return answer
+        return response
 
     def hinted(self, call: Call) -> Any:
-        answer = self.world.serve(call)
+        response = self.world.serve(call)
         if not self.hints or call.version < 10:
-            return answer
-        for topic in answer.responses:
+            return response
+        for topic in response.responses:
             known = self.world.state.topics.find(topic.name, topic.topic_id)
             for part in topic.partition_responses:
                 if part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and known is not None:
                     log = known.partitions[part.index]
                     part.current_leader.leader_id, part.current_leader.leader_epoch = log.leader, log.leader_epoch
                     node = self.world.nodes[log.leader]
-                    answer.node_endpoints = [
-                        *answer.node_endpoints,
-                        answer.NodeEndpoint(node_id=node.number, host=node.host, port=node.port),
+                    response.node_endpoints = [
+                        *response.node_endpoints,
+                        response.NodeEndpoint(node_id=node.number, host=node.host, port=node.port),
                     ]
-        return answer
+        return response
 
     def disturb(self) -> None:
         """Something else happens."""

@@ -26,7 +26,7 @@ from kafwire.errors import (
 )
 from kafwire.producer.transactions.state import State
 from kafwire.protocol import ProduceRequest
-from kafwire.testing.simulation.calls import HANGUP, NEVER, Answer, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call, Response
 from tests.support.simulated.consumer import Consuming
 from tests.support.simulated.producer import committed_values
 from tests.support.simulated.world import World
@@ -140,7 +140,7 @@ def test_a_slow_end_does_not_decide_a_later_transaction(world: World) -> None:
     work = Transacting(world, request_timeout_ms=500)
     slow: list[Call] = []
 
-    def handler(call: Call) -> Answer:
+    def handler(call: Call) -> Response:
         if slow:
             return None
         slow.append(call)
@@ -152,8 +152,8 @@ def test_a_slow_end_does_not_decide_a_later_transaction(world: World) -> None:
     work.begin()
     work.send("t", b"2")
     work.flush()
-    answer = world.serve(slow[0])  # now
-    assert answer.error_code == ErrorCode.PRODUCER_FENCED or answer.producer_epoch > slow[0].message.producer_epoch
+    response = world.serve(slow[0])  # now
+    assert response.error_code == ErrorCode.PRODUCER_FENCED or response.producer_epoch > slow[0].message.producer_epoch
     world.pass_time(1)
     work.send("t", b"3", partition=1)
     work.abort()
@@ -334,7 +334,7 @@ def test_a_batch_of_unknown_fate_does_not_come_late(world: World) -> None:
     work.begin()
     late: list[Call] = []
 
-    def handler(call: Call) -> Answer:
+    def handler(call: Call) -> Response:
         late.append(call)
         return NEVER
 
@@ -374,7 +374,7 @@ def test_an_aborted_record_without_a_response_is_reported_as_perhaps_stored(worl
     work.begin()
     sends: list[Call] = []
 
-    def handler(call: Call) -> Answer:
+    def handler(call: Call) -> Response:
         sends.append(call)
         if stored and len(sends) == 1:
             world.serve(call)
@@ -572,7 +572,7 @@ def test_a_request_for_a_fresh_epoch_names_the_epoch_in_use(world: World, api: s
     work.transact(b"1")
     named: list[int] = []
 
-    def note(call: Call) -> Answer:
+    def note(call: Call) -> Response:
         named.append(call.message.producer_epoch)
         return None
 
@@ -950,13 +950,13 @@ def test_flush_timeout(world: World) -> None:
 def test_no_timeout_crash(world: World) -> None:
     """Requests that never get a response: each is given up after its time, and asked again."""
 
-    def answer(never: list[Answer], _: Call) -> Answer:
+    def respond(never: list[Response], _: Call) -> Response:
         return never.pop() if never else None
 
     work = Transacting(world, request_timeout_ms=500)
     for api in ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"):
-        never: list[Answer] = [NEVER, NEVER]
-        world.on(api, partial(answer, never))
+        never: list[Response] = [NEVER, NEVER]
+        world.on(api, partial(respond, never))
     work.begin()
     work.send("t", b"1")
     work.send_offsets(1)

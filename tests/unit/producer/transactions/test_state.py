@@ -38,7 +38,7 @@ def ready(version: int = 1) -> Transaction:
     it = Transaction("x")
     it.initialize()
     assert it.next(settled=True) == Initialize(None)
-    assert it.answered(Initialize(None), 0, FIRST) is DONE
+    assert it.on_response(Initialize(None), 0, FIRST) is DONE
     assert (it.state, it.identity) == (State.READY, FIRST)
     if version != it.version:
         assert it.begin(version)
@@ -57,7 +57,7 @@ def begun(version: int = 1, *, added: bool = True) -> Transaction:
     assert it.begin(version)
     if added and version == 1:
         assert not it.admits(HERE)
-        assert it.answered(AddPartitions((HERE,)), {HERE: 0}) is DONE
+        assert it.on_response(AddPartitions((HERE,)), {HERE: 0}) is DONE
     assert it.admits(HERE) or not added
     return it
 
@@ -117,7 +117,7 @@ def test_the_worst_of_several_codes_counts() -> None:
     ):
         it = ready()
         it.begin(1)
-        assert it.answered(AddPartitions((HERE, THERE)), codes) is worst
+        assert it.on_response(AddPartitions((HERE, THERE)), codes) is worst
 
 
 @pytest.mark.parametrize("code", [22, 113, 134])
@@ -126,7 +126,7 @@ def test_offsets_that_are_refused_for_one_partition_abort_the_transaction(code: 
     it = begun()
     commit = CommitOffsets(ConsumerGroupMetadata("g", 7, "m"), {HERE: 1, THERE: 2})
     it.add_offsets(commit)
-    assert it.answered(commit, {HERE: 0, THERE: code}) is ABORT
+    assert it.on_response(commit, {HERE: 0, THERE: code}) is ABORT
     assert it.state is State.ABORTABLE_ERROR
     assert it.is_done(commit)
     with pytest.raises(TransactionAbortableError, match="t-1"):
@@ -143,11 +143,11 @@ def test_a_transaction_of_version_1() -> None:
     assert it.has_pending
     assert not it.admits(THERE)
     assert it.next(settled=False) == AddPartitions((HERE, THERE))
-    assert it.answered(AddPartitions((HERE, THERE)), {HERE: 0, THERE: 51}) is RETRY
+    assert it.on_response(AddPartitions((HERE, THERE)), {HERE: 0, THERE: 51}) is RETRY
     assert it.admits(HERE)
     assert not it.admits(THERE)
     assert it.next(settled=True) == AddPartitions((THERE,))
-    assert it.answered(AddPartitions((THERE,)), {THERE: 0}) is DONE
+    assert it.on_response(AddPartitions((THERE,)), {THERE: 0}) is DONE
     assert not it.has_pending
     assert it.next(settled=True) is None
     it.commit()
@@ -156,7 +156,7 @@ def test_a_transaction_of_version_1() -> None:
     assert it.next(settled=False) is None
     assert it.next(settled=True) == End(True)
     assert it.ended == 0
-    assert it.answered(End(True), 0, NEVER) is DONE
+    assert it.on_response(End(True), 0, NEVER) is DONE
     assert (it.state, it.identity, it.ended) == (State.READY, FIRST, 1)
     assert it.begin(1)
     assert it.number == 2
@@ -169,7 +169,7 @@ def test_a_transaction_of_version_2_brings_the_next_epoch() -> None:
     assert it.next(settled=True) is None
     it.commit()
     assert it.next(settled=True) == End(True)
-    it.answered(End(True), 0, SECOND)
+    it.on_response(End(True), 0, SECOND)
     assert (it.state, it.identity) == (State.READY, SECOND)
 
 
@@ -209,13 +209,13 @@ def test_offsets_go_in_their_order_group_by_group(version: int) -> None:
     for commit, group in ((first, "g"), (second, ""), (other, "h")):
         if version == 1 and group:
             assert it.next(settled=True) == AddOffsets(group)
-            assert it.answered(AddOffsets(group), 0) is DONE
+            assert it.on_response(AddOffsets(group), 0) is DONE
         assert it.next(settled=True) is commit
         assert not it.is_done(commit)
-        assert it.answered(commit, {HERE: 0}) is DONE
+        assert it.on_response(commit, {HERE: 0}) is DONE
         assert it.is_done(commit)
     assert it.next(settled=True) == End(True)
-    it.answered(End(True), 0, SECOND if version == 2 else NEVER)
+    it.on_response(End(True), 0, SECOND if version == 2 else NEVER)
     it.begin(version)
     it.add_offsets(first)
     assert it.next(settled=True) == (AddOffsets("g") if version == 1 else first)  # groups too are of one transaction
@@ -226,7 +226,7 @@ def test_a_response_to_abandoned_offsets_has_no_effect() -> None:
     commit = offsets()
     it.add_offsets(commit)
     it.abort()
-    assert it.answered(commit, {HERE: 0}) is DONE
+    assert it.on_response(commit, {HERE: 0}) is DONE
     assert state_of(it) is State.ABORTING
 
 
@@ -239,10 +239,10 @@ def test_a_lost_request_needs_a_new_epoch(action: Action) -> None:
     it.lost(action)
     it.abort()
     assert it.next(settled=True) == End(False)
-    it.answered(End(False), 0, NEVER)
+    it.on_response(End(False), 0, NEVER)
     assert state_of(it) is State.INITIALIZING
     assert it.next(settled=True) == Initialize(FIRST)
-    assert it.answered(Initialize(FIRST), 0, SECOND) is DONE
+    assert it.on_response(Initialize(FIRST), 0, SECOND) is DONE
     assert (it.state, it.identity) == (State.READY, SECOND)
     assert it.begin(1)
     it.abort()
@@ -255,7 +255,7 @@ def test_a_lost_initialization_is_asked_again() -> None:
     it.initialize()
     it.lost(Initialize(None))
     assert it.next(settled=True) == Initialize(None)
-    it.answered(Initialize(None), 0, FIRST)
+    it.on_response(Initialize(None), 0, FIRST)
     it.begin(1)
     it.abort()
     assert it.next(settled=True) is None
@@ -264,7 +264,7 @@ def test_a_lost_initialization_is_asked_again() -> None:
 
 def test_a_late_response_to_an_initialization_changes_nothing() -> None:
     it = ready()
-    it.answered(Initialize(None), 0, SECOND)
+    it.on_response(Initialize(None), 0, SECOND)
     assert (it.state, it.identity) == (State.READY, FIRST)
 
 
@@ -274,7 +274,7 @@ def test_a_numbered_batch_that_was_given_up_asks_for_a_fresh_epoch(numbered: boo
     it.batch_failed(KafkaConnectionError("gone"), numbered=numbered)
     assert state_of(it) is State.ABORTABLE_ERROR
     it.abort()
-    it.answered(End(False), 0, NEVER)
+    it.on_response(End(False), 0, NEVER)
     assert it.state is state
 
 
@@ -282,16 +282,16 @@ def test_the_epoch_that_an_end_brings_is_fresh() -> None:
     it = begun(2)
     it.lost(End(True))
     it.commit()
-    it.answered(End(True), 0, SECOND)
+    it.on_response(End(True), 0, SECOND)
     assert state_of(it) is State.READY
     for same in (SECOND, NEVER, None):
         it.begin(2)
         it.admits(HERE)
         it.lost(End(True))
         it.commit()
-        it.answered(End(True), 0, same)
+        it.on_response(End(True), 0, same)
         assert state_of(it) is State.INITIALIZING
-        it.answered(Initialize(SECOND), 0, SECOND)
+        it.on_response(Initialize(SECOND), 0, SECOND)
 
 
 def test_another_version_takes_a_fresh_epoch_first() -> None:
@@ -302,7 +302,7 @@ def test_another_version_takes_a_fresh_epoch_first() -> None:
     it.next(settled=True)
     assert not it.begin(1)
     assert (it.state, it.version, it.number) == (State.INITIALIZING, 1, 1)
-    it.answered(Initialize(FIRST), 0, SECOND)
+    it.on_response(Initialize(FIRST), 0, SECOND)
     assert it.begin(1)
     assert it.number == 2
 
@@ -324,7 +324,7 @@ def test_a_refused_request_raises_its_error_from_then_on(code: int, kind: type[K
     commit = offsets()
     it.add_offsets(commit)
     assert not it.admits(THERE)
-    it.answered(AddPartitions((THERE,)), {THERE: code})
+    it.on_response(AddPartitions((THERE,)), {THERE: code})
     assert it.state is state
     assert type(it.error) is kind
     assert "t-1" in str(it.error)
@@ -345,7 +345,7 @@ def test_a_refused_request_raises_its_error_from_then_on(code: int, kind: type[K
         return
     it.abort()
     assert it.next(settled=True) == End(False)
-    it.answered(End(False), 0, NEVER)
+    it.on_response(End(False), 0, NEVER)
     assert state_of(it) is State.READY
     assert not it.error
 
@@ -380,18 +380,18 @@ def test_a_batch_that_fails_while_aborting_changes_nothing() -> None:
 def test_while_aborting_abortable_codes_change_nothing() -> None:
     it = begun()
     it.abort()
-    assert it.answered(AddPartitions((THERE,)), {THERE: 29}) is ABORT
+    assert it.on_response(AddPartitions((THERE,)), {THERE: 29}) is ABORT
     assert (it.state, it.error) == (State.ABORTING, None)
-    it.answered(AddPartitions((THERE,)), {THERE: 90})
+    it.on_response(AddPartitions((THERE,)), {THERE: 90})
     assert type(it.error) is ProducerFencedError
 
 
 def test_an_abort_goes_on_after_an_abortable_code() -> None:
     it = begun()
     it.abort()
-    assert it.answered(End(False), 120) is RETRY
+    assert it.on_response(End(False), 120) is RETRY
     assert it.next(settled=True) == End(False)
-    it.answered(End(False), 0, NEVER)
+    it.on_response(End(False), 0, NEVER)
     assert state_of(it) is State.READY
 
 
@@ -399,11 +399,11 @@ def test_an_abort_goes_on_after_an_abortable_code() -> None:
 def test_a_coordinator_that_knows_nothing_has_nothing_to_abort(code: int) -> None:
     it = begun()
     it.abort()
-    it.answered(End(False), code)
+    it.on_response(End(False), code)
     assert (it.state, it.ended) == (State.INITIALIZING, 1)
     it = begun()
     it.commit()
-    it.answered(End(True), code)
+    it.on_response(End(True), code)
     assert state_of(it) is State.ABORTABLE_ERROR
     it.abort()
     assert it.next(settled=True) == Initialize(FIRST)  # it said so: it is not asked to end what it does not know
@@ -413,11 +413,11 @@ def test_an_abort_of_a_transaction_that_may_not_have_begun_accepts_invalid_txn_s
     it = begun(added=False)
     it.lost(AddPartitions((HERE,)))
     it.abort()
-    it.answered(End(False), 48)
+    it.on_response(End(False), 48)
     assert state_of(it) is State.INITIALIZING
     certain = begun()
     certain.abort()
-    certain.answered(End(False), 48)
+    certain.on_response(End(False), 48)
     assert certain.state is State.FATAL_ERROR
 
 
@@ -425,10 +425,10 @@ def test_an_abort_of_a_transaction_that_may_not_have_begun_accepts_invalid_txn_s
 def test_a_coordinator_cannot_forget_an_accepted_request(action: Action) -> None:
     it = begun(added=False)
     it.add_offsets(offsets())
-    it.answered(action, 0)
+    it.on_response(action, 0)
     it.abort()
     assert it.next(settled=True) == End(False)
-    it.answered(End(False), 48)
+    it.on_response(End(False), 48)
     assert state_of(it) is State.FATAL_ERROR
 
 
@@ -438,7 +438,7 @@ def test_a_transaction_that_version_2_may_have_begun_is_ended() -> None:
         it.begin(version)
         commit = offsets()
         it.add_offsets(commit)
-        it.answered(commit, {HERE: 22})  # refused by the group; the transaction may have been begun all the same
+        it.on_response(commit, {HERE: 22})  # refused by the group; the transaction may have been begun all the same
         it.abort()
         assert it.next(settled=True) == asked
 
@@ -446,14 +446,14 @@ def test_a_transaction_that_version_2_may_have_begun_is_ended() -> None:
 def test_a_commit_in_version_2_whose_state_is_wrong_was_aborted() -> None:
     it = begun(2)
     it.commit()
-    assert it.answered(End(True), 48) is ABORT
+    assert it.on_response(End(True), 48) is ABORT
     assert "transaction_timeout_ms" in str(it.error)
     assert state_of(it) is State.ABORTABLE_ERROR
     it = begun(1)
     it.commit()
-    assert it.answered(End(True), 48) is FATAL
+    assert it.on_response(End(True), 48) is FATAL
     it = begun(2)
-    it.answered(offsets(), {HERE: 48})
+    it.on_response(offsets(), {HERE: 48})
     assert state_of(it) is State.FATAL_ERROR
 
 
@@ -463,15 +463,15 @@ def test_an_abort_in_version_2_after_a_commit_whose_state_is_wrong_ends(code: in
     it = begun(2)
     commit = offsets()
     it.add_offsets(commit)
-    it.answered(commit, {HERE: 0})
+    it.on_response(commit, {HERE: 0})
     it.commit()
-    assert it.answered(End(True), code) is ABORT
+    assert it.on_response(End(True), code) is ABORT
     it.abort()
     assert it.next(settled=True) == End(False)
-    assert it.answered(End(False), 48) is DONE
+    assert it.on_response(End(False), 48) is DONE
     assert it.next(settled=True) == Initialize(it.identity)
     assert it.identity is not None
-    it.answered(Initialize(it.identity), 90)
+    it.on_response(Initialize(it.identity), 90)
     assert type(it.error) is ProducerFencedError
 
 
@@ -479,14 +479,14 @@ def test_an_abort_in_version_2_after_a_commit_whose_state_is_wrong_ends(code: in
 def test_an_abortable_code_for_the_first_producer_id_names_no_transaction(code: int) -> None:
     it = Transaction("x")
     it.initialize()
-    it.answered(Initialize(None), code)
+    it.on_response(Initialize(None), code)
     assert (it.state, type(it.error)) == (State.UNINITIALIZED, TransactionError)
     assert it.error is not None
     assert (it.error.retriable, it.error.abortable, it.error.fatal) == (True, False, False)
     assert "call init_transactions() again" in str(it.error)
     assert "abort" not in str(it.error).replace(ERROR_CODES[code].message, "").replace("ABORTABLE", "")
     it.initialize()
-    it.answered(Initialize(None), 0, FIRST)
+    it.on_response(Initialize(None), 0, FIRST)
     assert state_of(it) is State.READY
     it.begin(2)
     assert it.admits(HERE)
@@ -498,14 +498,14 @@ def test_an_abortable_code_for_the_next_epoch_is_settled_by_an_abort() -> None:
     it = begun()
     it.commit()
     it.next(settled=True)
-    it.answered(End(True), 0, NEVER)
+    it.on_response(End(True), 0, NEVER)
     assert not it.begin(2)
-    it.answered(Initialize(FIRST), 120)
+    it.on_response(Initialize(FIRST), 120)
     with pytest.raises(TransactionAbortableError):
         it.begin(2)
     it.abort()
     assert it.next(settled=True) == Initialize(FIRST)
-    it.answered(Initialize(FIRST), 0, SECOND)
+    it.on_response(Initialize(FIRST), 0, SECOND)
     assert it.begin(2)
 
 
@@ -518,7 +518,7 @@ def test_a_refused_epoch_is_abortable_until_the_coordinator_reports_fencing(vers
     it.abort()
     assert type(it.batch_failed(error(47), numbered=True)) is TransactionAbortableError
     assert it.next(settled=True) == End(False)
-    assert it.answered(End(False), 90) is FENCED
+    assert it.on_response(End(False), 90) is FENCED
     for code in (47, 90):
         assert type(it.batch_failed(error(code), numbered=True)) is ProducerFencedError
 
@@ -534,7 +534,7 @@ def test_a_group_coordinator_does_not_report_fencing(version: int, code: int) ->
     it = begun(version)
     commit = offsets()
     it.add_offsets(commit)
-    assert it.answered(commit, {HERE: code}) is ABORT
+    assert it.on_response(commit, {HERE: code}) is ABORT
     it.abort()
     assert it.next(settled=True) == End(False)
 
@@ -542,18 +542,18 @@ def test_a_group_coordinator_does_not_report_fencing(version: int, code: int) ->
 def test_the_first_producer_id_may_be_asked_for_again() -> None:
     it = Transaction("x")
     it.initialize()
-    it.answered(Initialize(None), 53)
+    it.on_response(Initialize(None), 53)
     assert state_of(it) is State.UNINITIALIZED
     assert type(it.error) is TransactionFatalError
     it.initialize()
     assert state_of(it) is State.INITIALIZING
     assert not it.error
-    it.answered(Initialize(None), 0, FIRST)
+    it.on_response(Initialize(None), 0, FIRST)
     it.begin(1)
     it.lost(End(True))
     it.abort()
-    it.answered(End(False), 0, NEVER)
-    it.answered(Initialize(FIRST), 90)
+    it.on_response(End(False), 0, NEVER)
+    it.on_response(Initialize(FIRST), 90)
     assert state_of(it) is State.FATAL_ERROR
 
 

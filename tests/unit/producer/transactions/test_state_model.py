@@ -90,12 +90,12 @@ class World:
 
     def execute(self, request: Callable[[], object], what: str) -> object:
         state, epoch = self.coordinator.state, self.coordinator.epoch
-        answer = request()
+        response = request()
         if self.coordinator.epoch != epoch:
             self.raised_by = f"{what}, {state.value}"
         if self.coordinator.state is CoordinatorState.ONGOING is not state:
             self.opened_by = what
-        return answer
+        return response
 
     def speak(self, who: Identity, version: int) -> None:
         """KIP-890: with the version the epoch changes, or a broker could not assign a request to its transaction."""
@@ -132,18 +132,18 @@ class World:
             return coordinator.end(who, commit=action.committed, version=version, new_id=lambda: 7)
 
         # One that gets its first identity may be fenced by its own late question: nothing is open then.
-        answer = self.send(execute, logic.API[type(action)], may_be_late=not isinstance(action, logic.Initialize))
-        if answer is None:
+        response = self.send(execute, logic.API[type(action)], may_be_late=not isinstance(action, logic.Initialize))
+        if response is None:
             producer.lost(action)
-        elif isinstance(answer, tuple):
-            code, identity = answer
-            producer.answered(action, code, None if isinstance(action, logic.End) and version < 2 else identity)
+        elif isinstance(response, tuple):
+            code, identity = response
+            producer.on_response(action, code, None if isinstance(action, logic.End) and version < 2 else identity)
         elif isinstance(action, logic.AddPartitions):
-            assert isinstance(answer, int)
-            producer.answered(action, dict.fromkeys(action.partitions, answer))
+            assert isinstance(response, int)
+            producer.on_response(action, dict.fromkeys(action.partitions, response))
         else:
-            assert isinstance(answer, int)
-            producer.answered(action, answer)
+            assert isinstance(response, int)
+            producer.on_response(action, response)
 
     def step(self) -> None:
         """The network, the coordinator and the producer, each a bit."""

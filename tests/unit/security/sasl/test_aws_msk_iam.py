@@ -87,10 +87,10 @@ def test_a_host_without_a_region() -> None:
 @given(
     st.binary() | st.sampled_from([b"", b"{}", b"[]", b'{"version":"2020_10_22"}', b'{"request-id":""}', b"[" * 9999])
 )
-def test_any_other_reply_is_refused(answer: bytes) -> None:
+def test_any_other_reply_is_refused(response: bytes) -> None:
     exchange = made()
     exchange.first()
-    check_refused(exchange, answer)
+    check_refused(exchange, response)
 
 
 def test_a_reply_before_the_first_message() -> None:

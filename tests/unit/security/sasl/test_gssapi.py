@@ -43,7 +43,7 @@ class Acceptor:
         self._offer = offer
         self.chosen = b""
 
-    def answer(self, message: bytes) -> bytes:
+    def respond(self, message: bytes) -> bytes:
         if not self._context.complete:
             return self._context.step(message) or b""
         if not self.chosen and not message:
@@ -60,7 +60,7 @@ class Acceptor:
 def authenticate(exchange: GssapiExchange, acceptor: Acceptor) -> None:
     message: bytes | None = exchange.first()
     for _ in range(10):
-        message = exchange.respond(acceptor.answer(message or b""))
+        message = exchange.respond(acceptor.respond(message or b""))
         if message is None:
             return
     raise AssertionError("the exchange does not end")
@@ -153,7 +153,7 @@ def test_whatever_the_broker_says_ends_in_one_error(realm: Kdc, data: bytes, at_
     exchange, acceptor = from_keytab(realm), Acceptor(realm)
     message = exchange.first()
     if at_the_layers:
-        exchange.respond(acceptor.answer(message))
+        exchange.respond(acceptor.respond(message))
     check_refused(exchange, data)
 
 
@@ -163,9 +163,11 @@ def test_a_damaged_token(realm: Kdc, steps: int, change: str) -> None:
     exchange, acceptor = from_keytab(realm), Acceptor(realm)
     message: bytes | None = exchange.first()
     for _ in range(steps - 1):
-        message = exchange.respond(acceptor.answer(message or b""))
-    answer = acceptor.answer(message or b"")
-    damaged = {"cut": answer[:-1], "flip": answer[:-1] + bytes([answer[-1] ^ 1]), "other": b"x" * len(answer)}[change]
+        message = exchange.respond(acceptor.respond(message or b""))
+    response = acceptor.respond(message or b"")
+    damaged = {"cut": response[:-1], "flip": response[:-1] + bytes([response[-1] ^ 1]), "other": b"x" * len(response)}[
+        change
+    ]
     check_refused(exchange, damaged)
 
 
@@ -173,8 +175,8 @@ def test_a_last_reply_that_is_not_empty(realm: Kdc) -> None:
     exchange, acceptor = from_keytab(realm), Acceptor(realm)
     message: bytes | None = exchange.first()
     for _ in range(2):
-        message = exchange.respond(acceptor.answer(message or b""))
-    acceptor.answer(message or b"")
+        message = exchange.respond(acceptor.respond(message or b""))
+    acceptor.respond(message or b"")
     check_refused(exchange, b"more")
 
 

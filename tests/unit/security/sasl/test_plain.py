@@ -46,10 +46,10 @@ def test_credentials_that_the_mechanism_cannot_carry(user: str, password: str, a
 
 
 @given(st.binary(min_size=1))
-def test_any_other_reply_is_refused(answer: bytes) -> None:
+def test_any_other_reply_is_refused(response: bytes) -> None:
     exchange = PlainExchange("tim", Secret(CANARY))
     exchange.first()
-    check_refused(exchange, answer)
+    check_refused(exchange, response)
 
 
 def test_a_reply_before_the_first_message() -> None:

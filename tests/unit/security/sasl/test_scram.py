@@ -186,12 +186,12 @@ def test_whatever_the_broker_says_ends_in_one_error_within_limits(first: bytes, 
         exchange.respond(SERVER_FIRST)
     begun = time.thread_time()
     try:
-        answer = exchange.respond(first)
+        response = exchange.respond(first)
     except AuthenticationError as refused:
         assert CANARY not in told(refused)
     else:
         assert not after
-        assert answer is not None
+        assert response is not None
     assert time.thread_time() - begun < 5.0
 
 
@@ -238,18 +238,18 @@ def test_no_more_keys_are_kept_than_the_limit_and_the_oldest_goes() -> None:
 
 def test_threads_may_share_keys() -> None:
     keys = ScramKeys(limit=3)
-    answers: list[tuple[int, bytes | None]] = []
+    responses: list[tuple[int, bytes | None]] = []
 
     def work() -> None:
-        answers.extend((count, started(keys=keys).respond(server_first(count=count))) for count in range(4096, 4106))
+        responses.extend((count, started(keys=keys).respond(server_first(count=count))) for count in range(4096, 4106))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     ended(*threads)
     assert len(keys) <= 3
-    assert set(answers) == {(count, started().respond(server_first(count=count))) for count in range(4096, 4106)}
-    assert len(answers) == 40
+    assert set(responses) == {(count, started().respond(server_first(count=count))) for count in range(4096, 4106)}
+    assert len(responses) == 40
 
 
 def test_nothing_shows_the_password_or_its_keys() -> None:

@@ -43,14 +43,14 @@ FIRST, SECOND, THIRD = (response(number, b"%d" % number * 7) for number in (1, 2
 def test_frames_pass_unchanged_however_they_are_cut(bodies: list[bytes], steps: list[int]) -> None:
     staged = Staged(Rule(Reset(), api="EndTxn"))
     asked = b"".join(request("Metadata", number, body) for number, body in enumerate(bodies))
-    answered = b"".join(response(number, body) for number, body in enumerate(bodies))
-    for data, way in ((asked, staged.say), (answered, staged.reply)):
+    responded = b"".join(response(number, body) for number, body in enumerate(bodies))
+    for data, way in ((asked, staged.say), (responded, staged.reply)):
         at = turn = 0
         while at < len(data):
             step = steps[turn % len(steps)]
             way(data[at : at + step])
             at, turn = at + step, turn + 1
-    assert (staged.sent, staged.received) == (asked, answered)
+    assert (staged.sent, staged.received) == (asked, responded)
     assert [(each.api, each.version, each.correlation_id, each.client_id) for each in staged.occasions] == [
         ("Metadata", 4, number, "me") for number in range(len(bodies))
     ]

@@ -86,7 +86,7 @@ def played(proxy: FaultProxy) -> list[tuple[str, int, Fault]]:
 def test_bytes_pass_unchanged_on_many_connections(server: FrameServer) -> None:
     seed = seeds.of_test()
     big = random.Random(seed).randbytes(3_000_000)
-    with FrameServer(answer=lambda number: response(number, big)) as large, FaultProxy({1: large.address}) as proxy:
+    with FrameServer(respond=lambda number: response(number, big)) as large, FaultProxy({1: large.address}) as proxy:
 
         def talk(first: int) -> None:
             with Peer(proxy.bootstrap) as peer:
@@ -130,7 +130,7 @@ def test_bytes_that_are_no_frame_pass() -> None:
 def test_a_slow_reader_gets_everything() -> None:
     big = bytes(20_000_000)
     with (
-        FrameServer(answer=lambda number: response(number, big)) as large,
+        FrameServer(respond=lambda number: response(number, big)) as large,
         FaultProxy({1: large.address}) as proxy,
         Peer(proxy.bootstrap) as slow,
         Peer(proxy.bootstrap) as other,
@@ -147,10 +147,10 @@ def test_a_slow_reader_gets_everything() -> None:
 
 def test_delay(proxy: FaultProxy, peer: Peer, server: FrameServer) -> None:
     proxy.add(Rule(Delay(SHORT), count=1), Rule(Delay(SHORT, "request"), count=1))
-    for frame, answer in ((ONE, FIRST), (TWO, SECOND)):
+    for frame, expected in ((ONE, FIRST), (TWO, SECOND)):
         begin = time.monotonic()
         peer.send(frame)
-        assert peer.receive(SIZE) == answer
+        assert peer.receive(SIZE) == expected
         assert time.monotonic() - begin >= SHORT
     assert played(proxy) == [("Metadata", 1, Delay(SHORT)), ("Metadata", 2, Delay(SHORT, "request"))]
     server.wait_for(1, 2)
@@ -219,17 +219,21 @@ def test_cut_of_a_response(proxy: FaultProxy, peer: Peer, server: FrameServer, r
 
 
 def test_a_cut_is_an_orderly_end_although_not_all_was_read() -> None:
-    answered = threading.Event()
+    responded = threading.Event()
 
-    def answer(number: int) -> bytes:
-        assert answered.wait(20)
+    def respond(number: int) -> bytes:
+        assert responded.wait(20)
         return response(number)
 
-    with FrameServer(answer=answer) as server, FaultProxy({1: server.address}) as proxy, Peer(proxy.bootstrap) as peer:
+    with (
+        FrameServer(respond=respond) as server,
+        FaultProxy({1: server.address}) as proxy,
+        Peer(proxy.bootstrap) as peer,
+    ):
         proxy.add(Rule(Cut(0.5), api="Metadata"), Rule(BlackHole("request"), api="Produce"))
         peer.send(ONE)
         fill(peer)
-        answered.set()
+        responded.set()
         assert peer.receive(SIZE) == FIRST[: SIZE // 2]
 
 
@@ -546,7 +550,7 @@ def test_waiting_costs_nothing_and_memory_is_bounded(
 
 def test_an_unread_response_stays_with_the_server() -> None:
     with (
-        FrameServer(answer=lambda number: response(number, bytes(1_000_000))) as server,
+        FrameServer(respond=lambda number: response(number, bytes(1_000_000))) as server,
         FaultProxy({1: server.address}) as proxy,
         Peer(proxy.bootstrap) as peer,
     ):

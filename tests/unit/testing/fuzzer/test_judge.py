@@ -13,7 +13,7 @@ from kafwire.testing.fuzzer import case as cases
 from kafwire.testing.fuzzer import damage, execute, judge, rules
 from kafwire.testing.fuzzer.case import Bind, Case, Step
 from kafwire.testing.fuzzer.damage import Damage
-from kafwire.testing.fuzzer.execute import Answer, Transcript
+from kafwire.testing.fuzzer.execute import Response, Transcript
 from kafwire.testing.fuzzer.shrink import features, shrink
 from kafwire.testing.fuzzer.world import World
 
@@ -37,8 +37,8 @@ def build(cls: Any, fields: dict[str, Any]) -> Any:
 
 
 def broken(api: str, request: dict[str, Any], response: dict[str, Any], version: int) -> list[str]:
-    asked, answered = build(MESSAGES[f"{api}Request"], request), build(MESSAGES[f"{api}Response"], response)
-    return [rule.name for rule, _ in rules.broken(api, asked, answered, version, WORLD)]
+    asked, responded = build(MESSAGES[f"{api}Request"], request), build(MESSAGES[f"{api}Response"], response)
+    return [rule.name for rule, _ in rules.broken(api, asked, responded, version, WORLD)]
 
 
 def groups(*names: str) -> dict[str, Any]:
@@ -190,44 +190,44 @@ def test_rules(
 HEARTBEAT: Any = MESSAGES["HeartbeatRequest"]
 
 
-def verdict(*answers: Answer, damaged: bool = False, delivery: str = cases.TURNS) -> list[tuple[str, int]]:
+def verdict(*responses: Response, damaged: bool = False, delivery: str = cases.TURNS) -> list[tuple[str, int]]:
     changes = (Damage(damage.CUT, amount=1),) if damaged else ()
-    steps = tuple(Step("Heartbeat", 3, HEARTBEAT(), (), changes) for _ in answers)
-    transcript = Transcript(Case(1, 0, cases.VALID, steps, delivery), list(answers))
+    steps = tuple(Step("Heartbeat", 3, HEARTBEAT(), (), changes) for _ in responses)
+    transcript = Transcript(Case(1, 0, cases.VALID, steps, delivery), list(responses))
     return [(found.rule, found.step) for found in judge.judge(transcript, WORLD)]
 
 
-def answer(step: int = 0, status: str = execute.ANSWERED, **fields: Any) -> Answer:
-    return Answer(step, status, **({"asked_id": 1, "answered_id": 1} | fields))
+def respond(step: int = 0, status: str = execute.RESPONDED, **fields: Any) -> Response:
+    return Response(step, status, **({"asked_id": 1, "responded_id": 1} | fields))
 
 
 def test_verdicts_on_one_response() -> None:
-    assert verdict(answer()) == []
-    assert verdict(answer(status=execute.SILENT)) == [("hang", 0)]
-    assert verdict(answer(status=execute.SILENT), damaged=True) == [("hang", 0)]
-    assert verdict(answer(status=execute.CLOSED)) == [("closed", 0)]
-    assert verdict(answer(status=execute.CLOSED), damaged=True) == []
-    assert verdict(answer(status=execute.CLOSED), delivery=cases.HALF_CLOSED) == []
-    assert verdict(answer(status=execute.REFUSED)) == [("refused", 0)]
-    assert verdict(answer(status=execute.BAD_SIZE)) == [("bad-size", 0)]
-    assert verdict(answer(status=execute.WAITING)) == verdict(answer(status=execute.NONE)) == []
-    assert verdict(answer(answered_id=2)) == [("correlation", 0)]
-    assert verdict(answer(asked_id=None, answered_id=2)) == []
-    assert verdict(answer(extra=1)) == [("unasked-answer", 0)]
-    assert verdict(answer(error="an answer came (acks=0)")) == [("unasked-answer", 0)]
-    assert verdict(answer(error="bytes are left over")) == [("unreadable", 0)]
+    assert verdict(respond()) == []
+    assert verdict(respond(status=execute.SILENT)) == [("hang", 0)]
+    assert verdict(respond(status=execute.SILENT), damaged=True) == [("hang", 0)]
+    assert verdict(respond(status=execute.CLOSED)) == [("closed", 0)]
+    assert verdict(respond(status=execute.CLOSED), damaged=True) == []
+    assert verdict(respond(status=execute.CLOSED), delivery=cases.HALF_CLOSED) == []
+    assert verdict(respond(status=execute.REFUSED)) == [("refused", 0)]
+    assert verdict(respond(status=execute.BAD_SIZE)) == [("bad-size", 0)]
+    assert verdict(respond(status=execute.WAITING)) == verdict(respond(status=execute.NONE)) == []
+    assert verdict(respond(responded_id=2)) == [("correlation", 0)]
+    assert verdict(respond(asked_id=None, responded_id=2)) == []
+    assert verdict(respond(extra=1)) == [("unasked-answer", 0)]
+    assert verdict(respond(error="an answer came (acks=0)")) == [("unasked-answer", 0)]
+    assert verdict(respond(error="bytes are left over")) == [("unreadable", 0)]
 
 
 def test_a_failure_after_a_close_is_no_finding_of_its_own() -> None:
-    assert verdict(answer(0, execute.CLOSED), answer(1, execute.CLOSED)) == [("closed", 0)]
-    assert verdict(answer(0), answer(1, execute.SILENT)) == [("hang", 1)]
+    assert verdict(respond(0, execute.CLOSED), respond(1, execute.CLOSED)) == [("closed", 0)]
+    assert verdict(respond(0), respond(1, execute.SILENT)) == [("hang", 1)]
 
 
 def test_rules_are_applied_only_to_the_right_response() -> None:
     response = build(MESSAGES["HeartbeatResponse"], {"error_code": 4711})
     read = {"api": "Heartbeat", "version": 3, "request": HEARTBEAT(), "response": response}
-    assert verdict(answer(**read)) == [("error-code", 0)]
-    assert verdict(answer(**read, answered_id=2)) == [("correlation", 0)]
+    assert verdict(respond(**read)) == [("error-code", 0)]
+    assert verdict(respond(**read, responded_id=2)) == [("correlation", 0)]
 
 
 def test_a_shape_has_no_values_of_one_run() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
-from kafwire.broker.answer_levels import depth
 from kafwire.broker.dispatch import served
 from kafwire.broker.faults import Faults
+from kafwire.broker.response_levels import depth
 from kafwire.broker.state import ClusterState
 from kafwire.testing.strategies import BrokerEvent, broker_events, fault_scripts
 from kafwire.testing.strategies.broker_faults import KINDS, RETRIABLE

@@ -30,8 +30,8 @@ class FramesAdapter(ConnectionAdapter):
     def __init__(self, max_frame: int) -> None:
         self.frames = Frames(max_frame)
 
-    def queue(self, token: int, correlation_id: int, request: bytes, *, answered: bool) -> None:
-        self.frames.queue(token, correlation_id, [request], answered)
+    def queue(self, token: int, correlation_id: int, request: bytes, *, expects_response: bool) -> None:
+        self.frames.queue(token, correlation_id, [request], expects_response)
 
     def take(self, limit: int) -> bytes:
         return self.frames.take(limit)
@@ -72,11 +72,11 @@ class SimpleAdapter(ConnectionAdapter):
         self.received = bytearray()
         self.broken = False
 
-    def queue(self, token: int, correlation_id: int, request: bytes, *, answered: bool) -> None:
+    def queue(self, token: int, correlation_id: int, request: bytes, *, expects_response: bool) -> None:
         self.out += struct.pack(">i", len(request)) + request
         if self.bug == "waits for all":
-            answered = True
-        self.unsent.append((token, correlation_id, answered, 4 + len(request)))
+            expects_response = True
+        self.unsent.append((token, correlation_id, expects_response, 4 + len(request)))
 
     def take(self, limit: int) -> bytes:
         if self.broken and self.bug != "sends after a refusal":
@@ -86,9 +86,9 @@ class SimpleAdapter(ConnectionAdapter):
         del self.out[: len(data)]
         self.left += len(data)
         while self.unsent and self.left >= self.unsent[0][3]:
-            token, correlation_id, answered, size = self.unsent.popleft()
+            token, correlation_id, expects_response, size = self.unsent.popleft()
             self.left -= size
-            if answered:
+            if expects_response:
                 self.sent.append((token, correlation_id))
             elif self.bug != "forgets requests without a response":
                 self.done.append((token, None))

@@ -518,13 +518,13 @@ def test_connections(connection: Connection) -> None:
     assert all(connection.received)
     ids = [frame.correlation_id for frame in connection.requests]
     assert ids == sorted(set(ids))
-    for asked, answer in zip(connection.requests, connection.responses, strict=True):
+    for asked, response in zip(connection.requests, connection.responses, strict=True):
         message: Any = asked.message
-        if answer is None:
+        if response is None:
             assert message.acks == 0
         else:
-            assert (type(answer.message), answer.version) == (type(message).response, asked.version)
-            assert answer.correlation_id == asked.correlation_id
+            assert (type(response.message), response.version) == (type(message).response, asked.version)
+            assert response.correlation_id == asked.correlation_id
             assert getattr(message, "acks", 1) != 0
 
 
@@ -590,13 +590,13 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_test_kit_does_not_need_hypothesis() -> None:
-    answer = python("import sys, kafwire.testing; print('hypothesis' in sys.modules)")
-    assert answer.stdout == "False\n", answer.stderr
+    response = python("import sys, kafwire.testing; print('hypothesis' in sys.modules)")
+    assert response.stdout == "False\n", response.stderr
 
 
 def test_an_import_without_hypothesis_names_the_package_to_install() -> None:
-    answer = python("import sys; sys.modules['hypothesis'] = None; import kafwire.testing.strategies")
-    assert answer.returncode == 1
-    assert answer.stderr.splitlines()[-1] == (
+    response = python("import sys; sys.modules['hypothesis'] = None; import kafwire.testing.strategies")
+    assert response.returncode == 1
+    assert response.stderr.splitlines()[-1] == (
         'ImportError: kafwire.testing.strategies needs hypothesis: pip install "kafwire[testing]", or hypothesis itself'
     )

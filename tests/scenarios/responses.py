@@ -1,6 +1,6 @@
 """The responses of real brokers, as files of this folder, one for each version of Kafka; and the known differences.
 
-python -m tests.scenarios.answers 4.4.0 4.3.1 3.9.1 # ask real brokers of these versions, and rewrite the files
+python -m tests.scenarios.responses 4.4.0 4.3.1 3.9.1 # ask real brokers of these versions, and rewrite the files
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "answers"
+FOLDER = Path(__file__).parent / "responses"
 HEADING = "== "
 Lines = list[str]
 

@@ -57,7 +57,7 @@ def read(broker: ScriptedBroker, **options: Any) -> list[bytes | None]:
     "step",
     [
         scripted.close,
-        scripted.lose_answer,
+        scripted.lose_response,
         scripted.close_in_mid_frame,
         scripted.wrong_correlation_id,
         scripted.giant_frame(),
@@ -81,7 +81,7 @@ def test_a_scan_goes_on_after_a_response_that_another_try_mends(broker: Scripted
 
 
 def test_a_fetch_without_a_response_is_given_up_and_sent_again(broker: ScriptedBroker) -> None:
-    broker.script("Fetch", scripted.behave, scripted.no_answer)
+    broker.script("Fetch", scripted.behave, scripted.no_response)
     with within(15, at_least=0.3):
         assert read(broker, request_timeout_ms=200, fetch_max_wait_ms=100) == values()
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.broker import answer_levels, dispatch
-from kafwire.broker.error_answers import ErrorPlace, answers_with, inject, named
+from kafwire.broker import dispatch, response_levels
+from kafwire.broker.error_responses import ErrorPlace, inject, named, responds_with
 from kafwire.broker.request import HANG_UP, Request
 from kafwire.broker.request_places import places_of
 from kafwire.broker.state import ClusterState
@@ -70,7 +70,7 @@ def plain_values(value: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("api", APIS)
 def test_every_version_has_the_error(api: str) -> None:
     kind: Any = protocol.MESSAGES[api + "Request"]
-    response: Any = protocol.MESSAGES[api + "Response"]
+    response_type: Any = protocol.MESSAGES[api + "Response"]
     place = ErrorPlace(CODE, "because")
     for version in range(kind.min_version, kind.max_version + 1):
         state = ClusterState()
@@ -78,22 +78,22 @@ def test_every_version_has_the_error(api: str) -> None:
         if api == "Produce":
             request.message.acks = 1
         if api in ("Fetch", "Metadata", "DescribeLogDirs", "DescribeTopicPartitions", "AlterReplicaLogDirs"):
-            continue  # the response needs the handler
-        if answer_levels.depth(api, version, CODE) is None:
-            assert not answers_with(state, request, place)
-            assert "error_code" not in str([each.name for each in response.__fields__])
+            continue  # the response_type needs the handler
+        if response_levels.depth(api, version, CODE) is None:
+            assert not responds_with(state, request, place)
+            assert "error_code" not in str([each.name for each in response_type.__fields__])
             continue
-        assert answers_with(state, request, place)
-        answer: Any = inject(state, request, place)
-        told = response.decode(answer.encode(version), version).to_dict()
-        if answer_levels.field_of(response, "error_code", version) is None:
+        assert responds_with(state, request, place)
+        response: Any = inject(state, request, place)
+        told = response_type.decode(response.encode(version), version).to_dict()
+        if response_levels.field_of(response_type, "error_code", version) is None:
             told.pop("error_code", None)
         found = list(codes(told))
         assert found
         deepest = max(path.count(".") for path, code in found)
         assert {code for path, code in found if path.count(".") == deepest} == {CODE}
         assert {code for path, code in found if path.count(".") < deepest} <= {0, CODE}
-        if deepest:  # two elements in each array around it; the response has all the requested ones
+        if deepest:  # two elements in each array around it; the response_type has all the requested ones
             assert sum(code == CODE for _, code in found) in (2, 4, 8), found
             assert len(set(map(str, plain_values(told)))) > 2 or api in ("CreateAcls", "DeleteAcls")
 
@@ -103,8 +103,8 @@ def test_the_table_names_fields_of_messages(api: str) -> None:
     kind: Any = protocol.MESSAGES[api + "Request"]
     response: Any = protocol.MESSAGES[api + "Response"]
 
-    def check(level: answer_levels.Level, asked: list[Any], answers: Any) -> None:
-        found = next(each for each in answers.__fields__ if each.name == level.answers)
+    def check(level: response_levels.Level, asked: list[Any], responses: Any) -> None:
+        found = next(each for each in responses.__fields__ if each.name == level.responses)
         assert found.array
         names = {each.name for each in found.struct.__fields__}
         assert level.names.keys() <= names
@@ -113,12 +113,12 @@ def test_the_table_names_fields_of_messages(api: str) -> None:
         assert {each.name for each in arrays} == set(level.asked)
         for each in arrays:
             for name in level.names.values():
-                assert (name == answer_levels.ELEMENT) == (each.struct is None)
+                assert (name == response_levels.ELEMENT) == (each.struct is None)
                 assert each.struct is None or name in {own.name for own in each.struct.__fields__}
         if level.inner is not None:
             check(level.inner, [each.struct for each in arrays if each.struct] if level.asked else [kind], found.struct)
 
-    for level in answer_levels.LEVELS.get(api, ()):
+    for level in response_levels.LEVELS.get(api, ()):
         check(level, [kind], response)
 
 
@@ -126,16 +126,16 @@ def test_every_api_that_has_errors_in_arrays_is_in_the_table() -> None:
     for api in APIS:
         response: Any = protocol.MESSAGES[api + "Response"]
         for version in range(response.min_version, response.max_version + 1):
-            at_top = answer_levels.field_of(response, "error_code", version) is not None
+            at_top = response_levels.field_of(response, "error_code", version) is not None
             deep = [path for path, _ in codes(sample(response, version).to_dict())]
             if deep and not at_top:
-                assert answer_levels.path(api, version), (api, version)
+                assert response_levels.path(api, version), (api, version)
 
 
 def test_every_served_api_has_a_place_for_an_error() -> None:
     for each in dispatch.served().values():
         low, high = each.versions
-        lacking = [v for v in range(low, high + 1) if answer_levels.depth(each.name, v, CODE) is None]
+        lacking = [v for v in range(low, high + 1) if response_levels.depth(each.name, v, CODE) is None]
         assert not lacking, each.name
 
 
@@ -152,10 +152,10 @@ def test_a_produce_response_mirrors_its_topics_and_partitions() -> None:
             asked.TopicProduceData(name="b", partition_data=[asked.PartitionProduceData(index=0)]),
         ],
     )
-    answer: Any = inject(state, request_of(state, message, 12), ErrorPlace(CODE, "the disk is full"))
+    response: Any = inject(state, request_of(state, message, 12), ErrorPlace(CODE, "the disk is full"))
     told = [
         (topic.name, part.index, part.error_code, part.base_offset, part.error_message)
-        for topic in answer.responses
+        for topic in response.responses
         for part in topic.partition_responses
     ]
     assert told == [(*place, CODE, -1, "the disk is full") for place in (("a", 3), ("a", 5), ("b", 0))]
@@ -174,11 +174,11 @@ def test_topics_by_id_are_mirrored_by_id() -> None:
     asked = protocol.ProduceRequest
     data = asked.TopicProduceData(topic_id=topic.topic_id, partition_data=[asked.PartitionProduceData(index=0)])
     request = request_of(state, asked(acks=1, topic_data=[data]), 13)
-    assert answers_with(state, request, ErrorPlace(CODE, topic="a"))
-    assert not answers_with(state, request, ErrorPlace(CODE, topic="b"))
-    assert not answers_with(state, request, ErrorPlace(CODE, partition=1))
-    answer: Any = inject(state, request, ErrorPlace(CODE, topic="a"))
-    assert answer.responses[0].topic_id == topic.topic_id
+    assert responds_with(state, request, ErrorPlace(CODE, topic="a"))
+    assert not responds_with(state, request, ErrorPlace(CODE, topic="b"))
+    assert not responds_with(state, request, ErrorPlace(CODE, partition=1))
+    response: Any = inject(state, request, ErrorPlace(CODE, topic="a"))
+    assert response.responses[0].topic_id == topic.topic_id
 
 
 def test_errors_of_offset_fetch_are_the_group_s_or_a_partition_s() -> None:
@@ -186,10 +186,10 @@ def test_errors_of_offset_fetch_are_the_group_s_or_a_partition_s() -> None:
     asked = protocol.OffsetFetchRequest
     topic = asked.OffsetFetchRequestTopics(name="a", partition_indexes=[0, 1])
     message = asked(groups=[asked.OffsetFetchRequestGroup(group_id="g", topics=[topic])])
-    answer: Any = inject(state, request_of(state, message, 9), ErrorPlace(ErrorCode.NOT_COORDINATOR))
-    assert [(group.group_id, group.error_code, group.topics) for group in answer.groups] == [("g", 16, [])]
-    answer = inject(state, request_of(state, message, 9), ErrorPlace(ErrorCode.UNSTABLE_OFFSET_COMMIT))
-    (group,) = answer.groups
+    response: Any = inject(state, request_of(state, message, 9), ErrorPlace(ErrorCode.NOT_COORDINATOR))
+    assert [(group.group_id, group.error_code, group.topics) for group in response.groups] == [("g", 16, [])]
+    response = inject(state, request_of(state, message, 9), ErrorPlace(ErrorCode.UNSTABLE_OFFSET_COMMIT))
+    (group,) = response.groups
     assert group.error_code == 0
     assert [(p.partition_index, p.committed_offset, p.error_code) for p in group.topics[0].partitions] == [
         (0, -1, 88),
@@ -202,8 +202,8 @@ def test_a_coordinator_that_is_not_found_is_nowhere() -> None:
     one: Any = inject(state, request_of(state, protocol.FindCoordinatorRequest(key="g"), 3), ErrorPlace(CODE))
     assert (one.error_code, one.node_id, one.port) == (CODE, -1, -1)
     many = protocol.FindCoordinatorRequest(coordinator_keys=["g", "h"])
-    answer: Any = inject(state, request_of(state, many, 6), ErrorPlace(CODE))
-    assert [(c.key, c.error_code, c.node_id, c.port) for c in answer.coordinators] == [
+    response: Any = inject(state, request_of(state, many, 6), ErrorPlace(CODE))
+    assert [(c.key, c.error_code, c.node_id, c.port) for c in response.coordinators] == [
         ("g", CODE, -1, -1),
         ("h", CODE, -1, -1),
     ]
@@ -213,8 +213,10 @@ def test_quotas_are_named_by_their_entities() -> None:
     state = ClusterState()
     asked = protocol.AlterClientQuotasRequest
     entity = asked.EntityData(entity_type="user", entity_name="alice")
-    answer: Any = inject(state, request_of(state, asked(entries=[asked.EntryData(entity=[entity])])), ErrorPlace(CODE))
-    (entry,) = answer.entries
+    response: Any = inject(
+        state, request_of(state, asked(entries=[asked.EntryData(entity=[entity])])), ErrorPlace(CODE)
+    )
+    (entry,) = response.entries
     assert entry.error_code == CODE
     assert [(each.entity_type, each.entity_name) for each in entry.entity] == [("user", "alice")]
 

@@ -18,13 +18,13 @@ from kafwire.protocol import FetchRequest, FetchResponse
 from kafwire.records import encode_batch
 from kafwire.testing.strategies import Versioned, messages
 from tests.support import seeds
-from tests.support.fetch_answers import EPOCH, LEADER, NODE, frame_of, tagged
+from tests.support.fetch_responses import EPOCH, LEADER, NODE, frame_of, tagged
 
 VERSIONS = range(FetchRequest.min_version, FetchRequest.max_version + 1)
-ANSWERS = messages(FetchResponse, records=st.none() | st.binary(max_size=200), unstable=True)
+RESPONSES = messages(FetchResponse, records=st.none() | st.binary(max_size=200), unstable=True)
 
 
-def seen(answer: ParsedResponse, data: bytes) -> list[tuple[Any, ...]]:
+def seen(response: ParsedResponse, data: bytes) -> list[tuple[Any, ...]]:
     return [
         (
             part.topic,
@@ -39,7 +39,7 @@ def seen(answer: ParsedResponse, data: bytes) -> list[tuple[Any, ...]]:
             (part.leader_id, part.leader_epoch),
             data[part.position : part.position + part.size],
         )
-        for part in answer.partitions
+        for part in response.partitions
     ]
 
 
@@ -63,17 +63,17 @@ def declared(message: FetchResponse, version: int) -> list[tuple[Any, ...]]:
     ]
 
 
-@given(ANSWERS)
+@given(RESPONSES)
 def test_the_reader_reads_the_bytes_of_the_declared_message(case: Versioned[FetchResponse]) -> None:
     message, version = case
     data = frame_of(message, version)
-    answer = parse_response(Buffer(data), version)
-    assert seen(answer, data) == declared(message, version)
-    assert answer.throttle_time_ms == message.throttle_time_ms
-    assert answer.error_code == (message.error_code if version >= 7 else 0)
-    assert answer.session_id == (message.session_id if version >= 7 else 0)
-    assert answer.endpoints == endpoints(message, version)
-    assert bytes(answer.frame) == data
+    response = parse_response(Buffer(data), version)
+    assert seen(response, data) == declared(message, version)
+    assert response.throttle_time_ms == message.throttle_time_ms
+    assert response.error_code == (message.error_code if version >= 7 else 0)
+    assert response.session_id == (message.session_id if version >= 7 else 0)
+    assert response.endpoints == endpoints(message, version)
+    assert bytes(response.frame) == data
 
 
 def endpoints(message: FetchResponse, version: int) -> list[tuple[int, str, int, str | None]]:
@@ -91,7 +91,7 @@ def test_the_shortest_topic_there_can_be_is_read(version: int) -> None:
 
 
 @settings(max_examples=seeds.examples(20))
-@given(ANSWERS)
+@given(RESPONSES)
 def test_a_truncated_response_is_an_error_wherever_it_ends(case: Versioned[FetchResponse]) -> None:
     message, version = case
     data = frame_of(message, version)
@@ -104,7 +104,7 @@ def test_a_truncated_response_is_an_error_wherever_it_ends(case: Versioned[Fetch
         assert caught.value.offset <= end
 
 
-@given(ANSWERS, st.binary(min_size=1, max_size=5))
+@given(RESPONSES, st.binary(min_size=1, max_size=5))
 def test_bytes_left_over_are_an_error(case: Versioned[FetchResponse], more: bytes) -> None:
     message, version = case
     with pytest.raises(ProtocolError, match=f"{len(more)} bytes are left over"):
@@ -112,7 +112,7 @@ def test_bytes_left_over_are_an_error(case: Versioned[FetchResponse], more: byte
 
 
 @settings(max_examples=seeds.examples(100))
-@given(ANSWERS, st.data())
+@given(RESPONSES, st.data())
 def test_damaged_bytes_are_read_otherwise_or_a_protocol_error(
     case: Versioned[FetchResponse], data: st.DataObject
 ) -> None:
@@ -122,13 +122,13 @@ def test_damaged_bytes_are_read_otherwise_or_a_protocol_error(
         where = data.draw(st.integers(0, len(damaged) - 1))
         damaged[where] ^= data.draw(st.integers(1, 255))
     with contextlib.suppress(ProtocolError):
-        answer = parse_response(Buffer(damaged), version)
-        for part in answer.partitions:
+        response = parse_response(Buffer(damaged), version)
+        for part in response.partitions:
             assert part.position + part.size <= len(damaged)
 
 
 @settings(max_examples=seeds.examples(100))
-@given(ANSWERS, st.data())
+@given(RESPONSES, st.data())
 def test_damaged_bytes_that_the_declared_message_reads_are_read_alike(
     case: Versioned[FetchResponse], data: st.DataObject
 ) -> None:
@@ -141,9 +141,9 @@ def test_damaged_bytes_that_the_declared_message_reads_are_read_alike(
         other = FetchResponse.decode(bytes(damaged[head:]), version)
     except ProtocolError:
         return
-    answer = parse_response(Buffer(damaged), version)
-    assert seen(answer, bytes(damaged)) == declared(other, version)
-    assert answer.endpoints == endpoints(other, version)
+    response = parse_response(Buffer(damaged), version)
+    assert seen(response, bytes(damaged)) == declared(other, version)
+    assert response.endpoints == endpoints(other, version)
 
 
 @given(st.binary(max_size=300), st.sampled_from(VERSIONS))
@@ -178,19 +178,19 @@ def test_tags_are_read_and_unknown_ones_passed_over() -> None:
     unknown = (9, b"anything")
     partition = tagged((0, EPOCH), (1, LEADER), (2, b"snapshots are not for us"), unknown)
     top = tagged((0, b"\3" + NODE + NODE[:-3] + b"\0\0"), unknown)
-    answer = parse_response(tagged_frame(partition, top, before=tagged(unknown), topic=tagged(unknown)), 17)
-    (part,) = answer.partitions
+    response = parse_response(tagged_frame(partition, top, before=tagged(unknown), topic=tagged(unknown)), 17)
+    (part,) = response.partitions
     assert (part.diverging_epoch, part.diverging_end_offset, part.leader_id, part.leader_epoch) == (7, 1234, 3, 9)
-    assert answer.endpoints == [(3, "host", 9092, "r"), (3, "host", 9092, None)]
+    assert response.endpoints == [(3, "host", 9092, "r"), (3, "host", 9092, None)]
 
 
 def test_without_tags_nothing_is_known() -> None:
-    answer = parse_response(tagged_frame(), 17)
-    (part,) = answer.partitions
+    response = parse_response(tagged_frame(), 17)
+    (part,) = response.partitions
     found = part.diverging_epoch, part.diverging_end_offset, part.leader_id, part.leader_epoch
     assert found == (-1, -1, -1, -1)
     assert part.preferred_read_replica == 2
-    assert (part.aborted, answer.endpoints) == ([], [])
+    assert (part.aborted, response.endpoints) == ([], [])
 
 
 @pytest.mark.parametrize(

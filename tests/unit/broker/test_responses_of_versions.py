@@ -25,7 +25,7 @@ def frames(state: ClusterState, message: Any, version: int) -> list[bytes]:
     request = Request(state.connect(1), message, version)
     dispatch.receive(state, request, 0.0)
     state.advance(10_000.0)
-    return [write_response(its, answer) for its, answer in state.take_replies() if hasattr(answer, "encode")]
+    return [write_response(its, response) for its, response in state.take_replies() if hasattr(response, "encode")]
 
 
 @pytest.mark.parametrize("api", [each.name for each in dispatch.served().values()])
@@ -44,5 +44,5 @@ def test_offsets_are_returned_in_every_version(timestamp: int) -> None:
         state = cluster()
         state.topics.by_name["name-0"].partitions[0].append_values([b"x"])
         (frame,) = frames(state, message, version)
-        answer = protocol.ListOffsetsResponse.decode(frame[5 if version >= asked.flexible_from else 4 :], version)
-        assert answer.topics[0].partitions[0].error_code == 0
+        response = protocol.ListOffsetsResponse.decode(frame[5 if version >= asked.flexible_from else 4 :], version)
+        assert response.topics[0].partitions[0].error_code == 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class PartitionAnswers:
+class PartitionResponses:
     """Error codes, by topic. A broker adds the partitions that it does not know first, and a coordinator the others."""
 
     def __init__(self, kind: type[Any]) -> None:

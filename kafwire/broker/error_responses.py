@@ -1,6 +1,6 @@
 """Responses with an error, for any API: built from a request without its handler, or from a handler's response.
 
-The error is where clients of that API look for it (`answer_levels.py`). An error for some of a request's topics or
+The error is where clients of that API look for it (`response_levels.py`). An error for some of a request's topics or
 partitions leaves the others to the handler.
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafwire.broker import answer_levels
-from kafwire.broker.answer_levels import ELEMENT, PARTITION, TOPIC, Level, field_of
+from kafwire.broker import response_levels
 from kafwire.broker.api.fetch import FetchSessions
-from kafwire.broker.request import HANG_UP, NO_ANSWER, Answer, Request
+from kafwire.broker.request import HANG_UP, NO_RESPONSE, Request, Response
 from kafwire.broker.request_places import NameOf, index_of, places_of, topic_of
+from kafwire.broker.response_levels import ELEMENT, PARTITION, TOPIC, Level, field_of
 from kafwire.protocol.spec import Struct
 
 if TYPE_CHECKING:
@@ -73,109 +73,109 @@ def fetched_places(state: ClusterState, request: Request) -> list[tuple[str, int
     return list(found)
 
 
-def answers_with(state: ClusterState, request: Request, error: ErrorPlace) -> bool:
+def responds_with(state: ClusterState, request: Request, error: ErrorPlace) -> bool:
     """True if a request is about the error's place, and its response has a field for the error."""
     api, version = request.name, request.version
-    depth = answer_levels.depth(api, version, error.code, kind=error.kind)
+    depth = response_levels.depth(api, version, error.code, kind=error.kind)
     if depth is None:
         return False
     if depth == 0:
         return True
-    levels = answer_levels.path(api, version)[:depth]
+    levels = response_levels.path(api, version)[:depth]
     if _is_known_later(levels, request.message):
         places: Iterable[tuple[str, int | None]] = places_of(api, version, request.message, named(state))
         places = places or [(topic.name, None) for topic in state.topics]
         return not any(level.kind for level in levels) or any(error.concerns(*place) for place in places)
     if api == "Fetch":
         return any(error.concerns(*place) for place in fetched_places(state, request))
-    kind = answer_levels.response_of(api)
+    kind = response_levels.response_of(api)
     built, _ = _split(levels, request.message, kind, version, error, named(state))
     return bool(built)
 
 
-def inject(state: ClusterState, request: Request, error: ErrorPlace) -> Answer | None:
+def inject(state: ClusterState, request: Request, error: ErrorPlace) -> Response | None:
     """Return the response with the error; None: the handler gets the rest of the request, whose response is edited."""
     api, version = request.name, request.version
-    depth = answer_levels.depth(api, version, error.code, kind=error.kind)
+    depth = response_levels.depth(api, version, error.code, kind=error.kind)
     if depth is None:
         return None
-    kind = answer_levels.response_of(api)
-    levels = answer_levels.path(api, version)[:depth]
+    kind = response_levels.response_of(api)
+    levels = response_levels.path(api, version)[:depth]
     if api == "Fetch" and depth:
         request.notes[FETCH_ERRORS] = error
         return None
     if depth == 0 and api != "Metadata":
-        return _mark(kind(), version, error, "error_code", answer_levels.BLANK.get(api, {}))
+        return _mark(kind(), version, error, "error_code", response_levels.BLANK.get(api, {}))
     if depth == 0 or _is_known_later(levels, request.message):
-        request.edits.append(lambda answer: _overwrite(answer, levels, version, error, named(state)))
+        request.edits.append(lambda response: _overwrite(response, levels, version, error, named(state)))
         return None
     built, rest = _split(levels, request.message, kind, version, error, named(state))
     if api != "Metadata" and not any(rest.values()):
         if api == "Produce" and request.message.acks == 0:
             return HANG_UP  # the only way to report the error
-        answer = kind()
-        setattr(answer, levels[0].answers, built)
-        return answer
+        response = kind()
+        setattr(response, levels[0].responses, built)
+        return response
     request.message = _copy(request.message, rest)
-    request.edits.append(lambda answer: _merge(answer, levels, built))
+    request.edits.append(lambda response: _merge(response, levels, built))
     return None
 
 
 def overwrite(state: ClusterState, request: Request, error: ErrorPlace) -> None:
     """Put the error into the handler's response, after the request was executed."""
     api, version = request.name, request.version
-    depth = answer_levels.depth(api, version, error.code, kind=error.kind)
-    levels = answer_levels.path(api, version)[:depth]
+    depth = response_levels.depth(api, version, error.code, kind=error.kind)
+    levels = response_levels.path(api, version)[:depth]
 
-    def edit(answer: Answer) -> Answer:
-        if answer is NO_ANSWER:
+    def edit(response: Response) -> Response:
+        if response is NO_RESPONSE:
             return HANG_UP  # acks=0: the only way to report the error
-        return _overwrite(answer, levels, version, error, named(state))
+        return _overwrite(response, levels, version, error, named(state))
 
     request.edits.append(edit)
 
 
-def error_answer(state: ClusterState, request: Request, error: ErrorPlace) -> Answer:
+def error_response(state: ClusterState, request: Request, error: ErrorPlace) -> Response:
     """Return the response to a request that is not executed; HANG_UP: the response has no field for an error.
 
     As in Kafka's `getErrorResponse`, the error is at the top, or at all requested elements.
     """
     api, version = request.name, request.version
-    kind = answer_levels.response_of(api)
+    kind = response_levels.response_of(api)
     if api == "Produce" and request.message.acks == 0:
         return HANG_UP
     if field_of(kind, "error_code", version) is not None:
-        return _mark(kind(), version, error, "error_code", answer_levels.BLANK.get(api, {}))
-    levels = answer_levels.path(api, version)
-    depth = answer_levels.depth(api, version, error.code)
+        return _mark(kind(), version, error, "error_code", response_levels.BLANK.get(api, {}))
+    levels = response_levels.path(api, version)
+    depth = response_levels.depth(api, version, error.code)
     if not levels or not depth:
         return HANG_UP
-    answer = kind()
+    response = kind()
     built, _ = _split(levels[:depth], request.message, kind, version, error, named(state))
-    setattr(answer, levels[0].answers, built)
-    return answer
+    setattr(response, levels[0].responses, built)
+    return response
 
 
 def refuse_elements(
     request: Request, code_of: Callable[[Any], int], *, depth: int = 0, message: str | None = None
-) -> Answer | None:
+) -> Response | None:
     """Fail elements of the array `depth` levels inwards with the codes of `code_of`; code 0: no error.
 
     Return the response if no element is left. Else return None: the handler gets the rest, and its response is edited.
     """
     api, version = request.name, request.version
-    kind, levels = answer_levels.response_of(api), answer_levels.path(api, version)
+    kind, levels = response_levels.response_of(api), response_levels.path(api, version)
     built, rest = _cut(levels, depth, request.message, kind, version, code_of, message)
     if not built:
         return None
     if api != "Metadata" and not any(rest.values()):
         if api == "Produce" and request.message.acks == 0:
             return HANG_UP
-        answer = kind()
-        setattr(answer, levels[0].answers, built)
-        return answer
+        response = kind()
+        setattr(response, levels[0].responses, built)
+        return response
     request.message = _copy(request.message, rest)
-    request.edits.append(lambda answer: _merge(answer, levels, built))
+    request.edits.append(lambda response: _merge(response, levels, built))
     return None
 
 
@@ -189,7 +189,7 @@ def _cut(
     message: str | None,
 ) -> tuple[list[Any], dict[str, list[Any]]]:
     level = levels[0]
-    element_kind = next(each.struct for each in kind.__fields__ if each.name == level.answers)
+    element_kind = next(each.struct for each in kind.__fields__ if each.name == level.responses)
     built: list[Any] = []
     rest: dict[str, list[Any]] = {}
     for array in level.asked:
@@ -197,24 +197,24 @@ def _cut(
             continue
         left = rest.setdefault(array, [])
         for element in getattr(struct, array):
-            answer = _answering(level, element_kind, element, version)
+            response = _responding(level, element_kind, element, version)
             code = 0 if depth else code_of(element)
             if depth:
                 inner, remaining = _cut(levels[1:], depth - 1, element, element_kind, version, code_of, message)
                 if inner:
-                    setattr(answer, levels[1].answers, inner)
-                    built.append(answer)
+                    setattr(response, levels[1].responses, inner)
+                    built.append(response)
                 if any(remaining.values()) or not inner:
                     left.append(_copy(element, remaining))
             elif not code:
                 left.append(element)
             elif field_of(element_kind, level.code, version) is not None:
-                built.append(_mark(answer, version, ErrorPlace(code, message), level.code, level.blank))
+                built.append(_mark(response, version, ErrorPlace(code, message), level.code, level.blank))
             else:
                 error = ErrorPlace(code, message)
                 inner, _ = _split(levels[1:], element, element_kind, version, error, _no_name)
-                setattr(answer, levels[1].answers, inner)
-                built.append(answer)
+                setattr(response, levels[1].responses, inner)
+                built.append(response)
     return built, rest
 
 
@@ -254,7 +254,7 @@ def _split(
     `struct` is part of the request; `kind` is the class of its counterpart in the response.
     """
     level = levels[0]
-    element_kind = next(each.struct for each in kind.__fields__ if each.name == level.answers)
+    element_kind = next(each.struct for each in kind.__fields__ if each.name == level.responses)
     built: list[Any] = []
     rest: dict[str, list[Any]] = {}
     for array in level.asked:
@@ -267,35 +267,35 @@ def _split(
             if is_other or not error.concerns(its, index_of(element) if level.kind == PARTITION else None):
                 left.append(element)
                 continue
-            answer = _answering(level, element_kind, element, version)
+            response = _responding(level, element_kind, element, version)
             if len(levels) == 1:
-                built.append(_mark(answer, version, error, level.code, level.blank))
+                built.append(_mark(response, version, error, level.code, level.blank))
                 continue
             inner, remaining = _split(levels[1:], element, element_kind, version, error, name_of, its)
             if inner:
-                setattr(answer, levels[1].answers, inner)
-                built.append(answer)
+                setattr(response, levels[1].responses, inner)
+                built.append(response)
             if any(remaining.values()) or not inner:
                 left.append(_copy(element, remaining))
     return built, rest
 
 
-def _answering(level: Level, kind: Any, element: Any, version: int) -> Any:
+def _responding(level: Level, kind: Any, element: Any, version: int) -> Any:
     """Return the response's element for one of a request, without its results."""
-    answer = kind()
+    response = kind()
     for each in kind.__fields__:
         if version not in each.versions or each.name in (level.code, "error_message"):
             continue
         name = level.names.get(each.name, each.name)
         if name == ELEMENT:
-            setattr(answer, each.name, element)
+            setattr(response, each.name, element)
         elif isinstance(element, Struct) and hasattr(element, name):
             value = getattr(element, name)
             if not each.array and each.struct is None:
-                setattr(answer, each.name, value)
+                setattr(response, each.name, value)
             elif each.array and _is_same(each.struct, element, name):
-                setattr(answer, each.name, [each.struct.from_dict(inner.to_dict()) for inner in value])
-    return answer
+                setattr(response, each.name, [each.struct.from_dict(inner.to_dict()) for inner in value])
+    return response
 
 
 def _is_same(kind: Any, element: Any, name: str) -> bool:
@@ -322,12 +322,14 @@ def _mark(struct: Any, version: int, error: ErrorPlace, code: str, blank: Mappin
     return struct
 
 
-def _overwrite(answer: Answer, levels: tuple[Level, ...], version: int, error: ErrorPlace, name_of: NameOf) -> Answer:
+def _overwrite(
+    response: Response, levels: tuple[Level, ...], version: int, error: ErrorPlace, name_of: NameOf
+) -> Response:
     """Put the error into a response of the handler."""
 
     def walk(struct: Any, levels: tuple[Level, ...], topic: str | None) -> None:
         level = levels[0]
-        for element in getattr(struct, level.answers) or ():
+        for element in getattr(struct, level.responses) or ():
             its = topic_of(element, name_of) if level.kind == TOPIC else topic
             if not error.concerns(its, index_of(element) if level.kind == PARTITION else None):
                 continue
@@ -336,34 +338,34 @@ def _overwrite(answer: Answer, levels: tuple[Level, ...], version: int, error: E
                 continue
             _mark(element, version, error, level.code, level.blank)
             if level.inner is not None:
-                setattr(element, level.inner.answers, [])
+                setattr(element, level.inner.responses, [])
 
-    if isinstance(answer, Struct):
+    if isinstance(response, Struct):
         if levels:
-            walk(answer, levels, None)
+            walk(response, levels, None)
         else:
-            _mark(answer, version, error, "error_code", {})
-    return answer
+            _mark(response, version, error, "error_code", {})
+    return response
 
 
-def _merge(answer: Answer, levels: tuple[Level, ...], built: list[Any]) -> Answer:
+def _merge(response: Response, levels: tuple[Level, ...], built: list[Any]) -> Response:
     """Put elements with errors beside those of the handler."""
 
     def walk(struct: Any, levels: tuple[Level, ...], built: list[Any]) -> None:
-        elements = list(getattr(struct, levels[0].answers) or ())
+        elements = list(getattr(struct, levels[0].responses) or ())
         for each in built:
             same = next((its for its in elements if _identity(its) == _identity(each)), None)
             if same is None or len(levels) == 1:
                 elements.append(each)
             else:
-                walk(same, levels[1:], getattr(each, levels[1].answers))
-        setattr(struct, levels[0].answers, elements)
+                walk(same, levels[1:], getattr(each, levels[1].responses))
+        setattr(struct, levels[0].responses, elements)
 
-    if answer is NO_ANSWER:
+    if response is NO_RESPONSE:
         return HANG_UP  # acks=0: the only way to report the error
-    if isinstance(answer, Struct):
-        walk(answer, levels, built)
-    return answer
+    if isinstance(response, Struct):
+        walk(response, levels, built)
+    return response
 
 
 def _identity(element: Any) -> tuple[Any, ...]:
