@@ -22,14 +22,13 @@ from functools import partial
 from typing import Any, cast
 
 from kafwire import protocol
-from kafwire.broker import request as broker
 from kafwire.broker.api.fetch import FetchSessions
 from kafwire.broker.groups.offsets import OffsetStore
 from kafwire.broker.log.batch_header import BatchHeader
 from kafwire.broker.log.log import MemoryLog
 from kafwire.broker.log.partition import Partition
 from kafwire.broker.log.producer_state import Aborted
-from kafwire.broker.request import Request
+from kafwire.broker.request import Connection, Request
 from kafwire.broker.topics.topics import NO_TOPIC_ID, Topic
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.testing.simulation.calls import Call, Handler, Response
@@ -124,6 +123,12 @@ class Log(Partition):
         self.producers.aborted.append(Aborted(producer_id, first_offset, next(marks, 1 << 62)))
 
 
+class ScriptedTopic(Topic):
+    """A topic and its partitions' logs."""
+
+    partitions: list[Log]  # type: ignore[assignment]
+
+
 class _KeptLog(MemoryLog):
     """The log of a partition, whose records tests read after the deletion of its topic."""
 
@@ -181,7 +186,7 @@ class ScriptedNode(ClusterNode):
     def versions(self, versions: dict[str, tuple[int, int]]) -> None:
         self._world.state.nodes[self.number].versions = versions
 
-    def read(self, connection: broker.Connection, data: bytes) -> Request:
+    def read(self, connection: Connection, data: bytes) -> Request:
         """See `ClusterNode`. A test's handlers serve APIs and versions that the broker does not."""
         key, version, correlation_id = struct.unpack_from(">hhi", data)
         kind = request_classes()[key]
@@ -214,12 +219,12 @@ class World(ClusterWorld):
         self.topic_ids = topic_ids
         self.calls: list[Call] = []
         self.handlers: dict[str, list[Handler]] = {}
-        self.topics: dict[str, Topic] = self.state.topics.by_name
+        self.topics = cast("dict[str, ScriptedTopic]", self.state.topics.by_name)
         self._tasks: dict[Request, asyncio.Future[Response]] = {}
         self.state.cluster_id = "simulated"
         self.state.coordinators = _Coordinators()
         self.state.on_reply = self._later
-        self.state.topics.by_id = _TopicIds(self.topics)
+        self.state.topics.by_id = _TopicIds(self.state.topics.by_name)
         self.state.topics.partition_class = Log
         self.state.topics.make_log = lambda topic, index: _KeptLog()  # noqa: ARG005
         made = self.state.topics.make_id
@@ -310,13 +315,13 @@ class World(ClusterWorld):
 
     # --- topics and their logs
 
-    def create_topic(self, name: str, *, partitions: int = 1, replicas: int = 1) -> Topic:
+    def create_topic(self, name: str, *, partitions: int = 1, replicas: int = 1) -> ScriptedTopic:
         """Create a topic; partitions get leaders in turn, the next nodes follow. A recreated topic has another id."""
         if name in self.topics:
             self.delete_topic(name)
-        topic = self.state.topics.create(name, 0)
+        self.state.topics.create(name, 0)
         self.add_partitions(name, partitions, replicas=replicas)
-        return topic
+        return self.topics[name]
 
     def add_partitions(self, name: str, count: int, *, replicas: int = 1) -> None:
         """Add `count` partitions."""
@@ -334,7 +339,7 @@ class World(ClusterWorld):
 
     def log(self, name: str, partition: int = 0) -> Log:
         """Return the log of a partition."""
-        return cast("Log", self.topics[name].partitions[partition])
+        return self.topics[name].partitions[partition]
 
     def move_leader(self, name: str, partition: int, leader: int) -> None:
         """Make another broker the leader of a partition, with all records, in the next epoch."""
@@ -350,9 +355,8 @@ class World(ClusterWorld):
 
     # --- brokers, groups and transactions
 
-    def kill(self, node: int, *, clean: bool = False) -> None:
+    def kill(self, node: int, *, clean: bool = False) -> None:  # noqa: ARG002
         """End a broker, which keeps its partitions; its fetch sessions end with it."""
-        del clean
         self.nodes[node].down = True
         self.sessions(node).sessions.clear()
         self.break_connections(node)
@@ -364,10 +368,6 @@ class World(ClusterWorld):
     def sessions(self, node: int) -> Any:
         """Return the fetch sessions that `node` keeps; clear its `sessions` to make the broker forget them."""
         return self.state.part(FetchSessions).of(node)
-
-    def coordinator(self, key: str) -> int:
-        """Return the broker that coordinates a group or a transactional id; -1: none."""
-        return self.state.coordinator(key)
 
     def move_coordinator(self, key: str, node: int) -> None:
         """Make `node` the coordinator of a group or a transactional id; -1: it has no coordinator."""

@@ -34,7 +34,7 @@ class World(scripted.World):
         else:
             print(f"seed={seed}")
         super().__init__(brokers=brokers, topic_ids=topic_ids, seed=seed)
-        self.throttle: Callable[[Request], int] = lambda _: 0  # milliseconds by which a Fetch is over its quota
+        self.throttle: Callable[[Any], int] = lambda _: 0  # milliseconds by which a Fetch is over its quota
         # Returns an error code for a batch that the broker refuses, or 0.
         self.refuse: Callable[[RecordBatch], int] | None = None
         self.offset_errors: dict[tuple[str, int], int] = {}  # of partitions, in responses about offsets
@@ -46,7 +46,7 @@ class World(scripted.World):
         self.state.part(Quotas).fetch = lambda request, _: self.throttle(request)
         self.state.interceptors += [self._refuse_batches, self._fail_offsets]
 
-    def create_topic(self, name: str, *, partitions: int = 1, replicas: int = 1) -> Any:
+    def create_topic(self, name: str, *, partitions: int = 1, replicas: int = 1) -> scripted.ScriptedTopic:
         return super().create_topic(name, partitions=max(partitions, self.least_partitions), replicas=replicas)
 
     def fail_over(self, name: str, partition: int, leader: int, *, stable: int, for_s: float) -> None:

@@ -105,7 +105,7 @@ def test_the_coordinator_is_looked_up_once(world: World) -> None:
     assert world.engine.now_ms() - started < 50, "nothing had to be tried again"
     commit(world, offsets, {("t", 0): 5})
     assert len(world.made("FindCoordinator")) == 1
-    assert offsets.coordinator == world.coordinator("g")
+    assert offsets.coordinator == world.state.coordinator("g")
 
 
 def test_requests_to_the_coordinator_have_a_connection(world: World) -> None:
@@ -114,7 +114,7 @@ def test_requests_to_the_coordinator_have_a_connection(world: World) -> None:
     commit(world, offsets, {("t", 0): 5})
     assert world.made("OffsetCommit")[-1].connection != world.made("Metadata")[-1].connection
     assert len(world.connections) == 2
-    connection = offsets._cluster.connection(world.coordinator("g"), "fetch")
+    connection = offsets._cluster.connection(world.state.coordinator("g"), "fetch")
     world.run(connection.open())
     fetching = world.calls[-1].connection
     commit(world, offsets, {("t", 0): 6})

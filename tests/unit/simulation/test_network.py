@@ -21,6 +21,9 @@ class Chain:
     def on_connected(self) -> None:
         self._send()
 
+    def on_sent(self, token: int) -> None:
+        """Nothing is to be done."""
+
     def on_response(self, token: int, frame: Any) -> None:
         del token, frame
         self._send()

@@ -161,7 +161,7 @@ class Schedule:
         self.made += count
         self.ever[index].update(enumerate(values, log.end))
         log.append(encode_batch(values))
-        log.end += hole
+        log.log.end_offset += hole
         self.largest = max(self.largest, len(log.batches[-1].data))
 
     def there(self, index: int) -> dict[int, bytes]:

@@ -163,7 +163,7 @@ def test_holes_of_compaction(strategy: dict[str, Any]) -> None:
         for turn in range(20):
             rows.append((log.end, b"%d" % turn))
             log.append(encode_batch([b"%d" % turn]), next_offset=log.end + 1 + turn % 4)
-        log.end += 100
+        log.log.end_offset += 100
         with Consuming(world, topics="t", max_partition_fetch_bytes=100, **strategy) as consuming:
             consuming.until_read({("t", 0): rows})
             before = len(consuming.fetches())
