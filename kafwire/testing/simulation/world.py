@@ -1,7 +1,7 @@
 """A simulated world: its clock and connections, in one thread, without sockets or waiting.
 
 The loop's clock jumps to the next timer when nothing else can happen. The loop raises `Stuck` when nothing ever can
-again, so a hang is a failure at once. `cluster.py` has the brokers, and `scripted.py` what tests script. A connection
+again, so a hang is a failure at once. `cluster.py` has the brokers, `scripted.py` the handlers of tests. A connection
 serves its requests one after the other, as a broker's does. A client that sends before the `throttle_time_ms` of a
 response has passed fails the test (KIP-219): a broker that mutes the connection would hide this.
 """
