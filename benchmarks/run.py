@@ -102,7 +102,7 @@ def open_bench(
         )
         if not bootstrap:
             bench.open_counted = lambda: stack.enter_context(counted_broker(folder, heap=HEAP, properties=PROPERTIES))
-        yield OpenBench(bench, topics, broker.told)
+        yield OpenBench(bench, topics, broker.conditions)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -127,7 +127,7 @@ class _Broker(NamedTuple):
     bootstrap: str
     secured: str | None
     pid: int | None
-    told: dict[str, Any]
+    conditions: dict[str, Any]
 
 
 def _certificates(folder: Path) -> Certificates:
@@ -146,8 +146,8 @@ def _broker(bootstrap: str | None, certificates: Certificates) -> Iterator[_Brok
 
     listener = Security("SSL", server_pem=certificates.server_pem)
     with KafkaCluster(properties=PROPERTIES, heap=HEAP, quick=False, security=listener) as cluster:
-        told = {"kafka": cluster.version, "nodes": 1, "heap": HEAP, **PROPERTIES}
-        yield _Broker(cluster.direct, cluster.bootstrap, cluster.node(1).pid, told)
+        conditions = {"kafka": cluster.version, "nodes": 1, "heap": HEAP, **PROPERTIES}
+        yield _Broker(cluster.direct, cluster.bootstrap, cluster.node(1).pid, conditions)
 
 
 def _prepare(

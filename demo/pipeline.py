@@ -86,8 +86,8 @@ def run(spark: SparkSession, bootstrap: str, checkpoint: str) -> None:
 
 def report(batch: dict[str, Any]) -> None:
     """Print a batch, with the time of its end."""
-    told = {"batch": batch["batch"], "rows": batch["rows"], "seconds": batch["seconds"], "at": time.time()}
-    print(json.dumps(told), flush=True)
+    figures = {"batch": batch["batch"], "rows": batch["rows"], "seconds": batch["seconds"], "at": time.time()}
+    print(json.dumps(figures), flush=True)
 
 
 if __name__ == "__main__":

@@ -265,7 +265,7 @@ def _column(codec: Codec, column: Any, topic: str | None, part: str, batch: Batc
             else f"{topic}-{batch.partition}, offsets {batch.base_offset} to {batch.next_offset - 1},"
         )
         raise SerializationError(
-            f"the column {part} of {where} cannot be {verb}: {_told(error)}",
+            f"the column {part} of {where} cannot be {verb}: {_text_of(error)}",
             topic=topic or "",
             part=part,
             partition=None if batch is None else batch.partition,
@@ -274,16 +274,16 @@ def _column(codec: Codec, column: Any, topic: str | None, part: str, batch: Batc
     return made
 
 
-def _told(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
 def _failed(error: Exception, topic: str, part: str, record: Record | None) -> SerializationError:
     if record is None:
-        text = f"the {part} of a record for {topic} cannot be serialized: {_told(error)}"
+        text = f"the {part} of a record for {topic} cannot be serialized: {_text_of(error)}"
         return SerializationError(text, topic=topic, part=part)
     return SerializationError(
-        f"the {part} of {topic}-{record.partition} at offset {record.offset} cannot be deserialized: {_told(error)}; "
+        f"the {part} of {topic}-{record.partition} at offset {record.offset} cannot be deserialized: {_text_of(error)}; "
         f"to skip it, seek(TopicPartition({topic!r}, {record.partition}), {record.offset + 1})",
         topic=topic,
         part=part,

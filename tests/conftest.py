@@ -212,5 +212,5 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say it."""
     for module, counts in sorted(_compared.items()):
-        told = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
-        terminalreporter.write_line(f"compared by {module}: {told}")
+        reported = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+        terminalreporter.write_line(f"compared by {module}: {reported}")

@@ -157,11 +157,11 @@ def _keep(output: Path, row: Row, found: Mapping[str, Figures], load: Sequence[f
 
 def environment() -> dict[str, Any]:
     """The machine, the programs and their versions."""
-    told = describe(ROOT)
-    told["packages"]["pyspark"] = pyspark.__version__
-    told["connector"] = CONNECTOR
-    told["spark"] = f"local[{CORES}]"
-    return told
+    conditions = describe(ROOT)
+    conditions["packages"]["pyspark"] = pyspark.__version__
+    conditions["connector"] = CONNECTOR
+    conditions["spark"] = f"local[{CORES}]"
+    return conditions
 
 
 @contextmanager

@@ -36,7 +36,7 @@ class LoopState:
         self._budget = budget
         self._waiting: dict[ProducerBatch, list[Callable[[], object]]] = {}
         self._news: deque[ProducerBatch | None] = deque()  # batches that are done; None: more room
-        self._told = False
+        self._notified = False
 
     # --- batches
 
@@ -58,18 +58,18 @@ class LoopState:
     def _tell(self, news: ProducerBatch | None) -> None:
         """Queue a batch that is done (None: more room), and wake the loop if needed. Any thread."""
         self._news.append(news)
-        if self._told:
+        if self._notified:
             return
         try:
-            self._told = True
+            self._notified = True
             with contextlib.suppress(RuntimeError):  # the loop was closed without waiting for this
                 self.loop.call_soon_threadsafe(self._on_news)
         except BaseException:  # interrupted: the next call wakes the loop
-            self._told = False
+            self._notified = False
             raise
 
     def _on_news(self) -> None:
-        self._told = False  # before the look: later news wakes the loop again
+        self._notified = False  # before the look: later news wakes the loop again
         while self._news:
             batch = self._news.popleft()
             if batch is None:

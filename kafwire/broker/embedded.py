@@ -13,7 +13,7 @@ from kafwire.broker.log.cleaner import Cleaner
 from kafwire.broker.log.retention import Retention
 from kafwire.broker.ports import host_and_port
 from kafwire.broker.socket_server import Listener, SocketServer
-from kafwire.broker.state import ClusterState, Node
+from kafwire.broker.state import BrokerNode, ClusterState
 from kafwire.handles import refuse_copies
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class EmbeddedKafka(Controls):
         self._is_started = True
         return self
 
-    def _listen(self, index: int, node: Node) -> None:
+    def _listen(self, index: int, node: BrokerNode) -> None:
         ports = self._ports
         if self._is_plain:
             listener = Listener(node.number, PLAINTEXT, self._host, ports.opened(PLAINTEXT, index))

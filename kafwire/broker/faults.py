@@ -198,12 +198,12 @@ class Faults:
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
         """Make another broker the leader of a partition; -1: no broker leads it."""
-        self._check_node(node, allows_nobody=True)
+        self._check_node(node, allows_none=True)
         self._state.move_leader(topic, partition, node)
 
     def move_coordinator(self, group: str, node: int) -> None:
         """Make another broker the coordinator of a group or a transactional id; -1: no broker coordinates it."""
-        self._check_node(node, allows_nobody=True)
+        self._check_node(node, allows_none=True)
         self._state.move_coordinator(group, node)
 
     def stop_node(self, node: int, *, clean: bool = True) -> None:
@@ -290,8 +290,8 @@ class Faults:
                     raise ValueError(f"{name} requests name no {kind}: leave {kind}= out")
         return Fault(action, names, times, **whose)
 
-    def _check_node(self, node: int, *, allows_nobody: bool = False) -> None:
-        if node not in self._state.nodes and not (allows_nobody and node == -1):
+    def _check_node(self, node: int, *, allows_none: bool = False) -> None:
+        if node not in self._state.nodes and not (allows_none and node == -1):
             raise ValueError(f"there is no broker {node}; there are {', '.join(map(str, self._state.nodes))}")
 
 

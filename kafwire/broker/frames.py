@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.broker import dispatch
 from kafwire.broker.log.log import FileSpan, read_span
-from kafwire.broker.request import Connection, Request
+from kafwire.broker.request import ClientConnection, Request
 from kafwire.errors import ErrorCode, ProtocolError
 from kafwire.protocol.framing import API_VERSIONS_KEY
 from kafwire.protocol.spec import Struct
@@ -25,7 +25,7 @@ MAX_TEXT = 0x7FFF
 _API_VERSIONS_REFUSED = 0  # the version of the response to an unknown version of ApiVersions (KIP-511)
 
 
-def read_request(connection: Connection, frame: BytesLike) -> Request:
+def read_request(connection: ClientConnection, frame: BytesLike) -> Request:
     """Decode a frame, without its size. Raises `ProtocolError` for a frame that closes the connection."""
     view = memoryview(frame).cast("B")
     if connection.login is not None and connection.login.expects_bare_token:

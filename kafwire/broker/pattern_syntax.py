@@ -74,15 +74,15 @@ class Assertion:
 class Repeat:
     """A part with its least and most repetitions; `most` None: no limit."""
 
-    part: Node
+    part: PatternNode
     least: int
     most: int | None
 
 
-Node: TypeAlias = "Character | Assertion | Repeat | list[Node] | tuple[Node, ...]"
+PatternNode: TypeAlias = "Character | Assertion | Repeat | list[PatternNode] | tuple[PatternNode, ...]"
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> PatternNode:
     """Return the tree of a pattern.
 
     Raises:
@@ -103,17 +103,17 @@ class _Parser:
         self._at = 0
         self._flags = frozenset[str]()
 
-    def run(self) -> Node:
+    def run(self) -> PatternNode:
         node = self._alternatives(0)
         if self._at < len(self._text):
             raise PatternError(f"unexpected ): {self._text}")
         return node
 
-    def _alternatives(self, depth: int) -> Node:
+    def _alternatives(self, depth: int) -> PatternNode:
         if depth > MOST_NESTED:
             raise PatternError("expression nests too deeply")
-        found: list[Node] = []
-        part: list[Node] = []
+        found: list[PatternNode] = []
+        part: list[PatternNode] = []
         while self._at < len(self._text) and self._text[self._at] != ")":
             if self._text[self._at] == "|":
                 self._at += 1
@@ -133,7 +133,7 @@ class _Parser:
 
     # --- repetitions
 
-    def _repeated(self, atom: Node) -> Node:
+    def _repeated(self, atom: PatternNode) -> PatternNode:
         begin = self._at
         operator = self._operator()
         if operator is None:
@@ -167,7 +167,7 @@ class _Parser:
 
     # --- atoms
 
-    def _atom(self, depth: int) -> Node:
+    def _atom(self, depth: int) -> PatternNode:
         begin = self._at
         if self._operator() is not None:
             raise PatternError(f"no argument for repetition operator: {self._text[begin : self._at]}")
@@ -183,7 +183,7 @@ class _Parser:
             return Assertion(char, "m" in self._flags)
         return self._test("." if char == "." else re.escape(char))
 
-    def _group(self, depth: int) -> Node:
+    def _group(self, depth: int) -> PatternNode:
         match = _GROUP.match(self._text, self._at)
         if match is None:
             raise PatternError(f"invalid perl operator: {self._text[self._at : self._at + 3]}")
@@ -201,14 +201,14 @@ class _Parser:
         on, _, off = text.partition("-")
         self._flags = (self._flags | frozenset(on)) - frozenset(off)
 
-    def _quoted(self) -> list[Node]:
+    def _quoted(self) -> list[PatternNode]:
         r"""Return the characters between `\Q` and `\E`."""
         end = self._text.find("\\E", self._at)
         quoted = self._text[self._at + 2 : end if end >= 0 else None]
         self._at = end + 2 if end >= 0 else len(self._text)
         return [self._test(re.escape(each)) for each in quoted]
 
-    def _escape(self) -> Node:
+    def _escape(self) -> PatternNode:
         following = self._text[self._at + 1 : self._at + 2]
         if following in ("b", "B", "A", "z"):
             self._at += 2
@@ -240,7 +240,7 @@ class _Parser:
             return re.escape(following)
         raise PatternError(f"invalid escape sequence: \\{following}")
 
-    def _class(self) -> Node:
+    def _class(self) -> PatternNode:
         begin = self._at
         self._at += 1
         text = "["

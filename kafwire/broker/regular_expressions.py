@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire.broker.pattern_syntax import Assertion, Character, PatternError, Repeat, parse
 
 if TYPE_CHECKING:
-    from kafwire.broker.pattern_syntax import Node
+    from kafwire.broker.pattern_syntax import PatternNode
 
 __all__ = ["Pattern", "PatternError", "matching"]
 
@@ -118,7 +118,7 @@ class _State:
 class Program:
     """The states of a pattern. Known sets of states are cached with the sets after each character."""
 
-    root: Node
+    root: PatternNode
     _states: list[_State] = field(default_factory=list)
     _known: dict[tuple[frozenset[int], str, str], frozenset[int]] = field(default_factory=dict)
     _start: int = 0
@@ -132,7 +132,7 @@ class Program:
         self._states.append(state)
         return len(self._states) - 1
 
-    def _build(self, node: Node, end: int) -> int:
+    def _build(self, node: PatternNode, end: int) -> int:
         """Add the states of a part that continues at `end`. Return its first state."""
         match node:
             case Character():

@@ -19,7 +19,7 @@ Response = Any
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class ClientConnection:
     """A broker's state of one connection. `listener`: the name of the listener that accepted it."""
 
     number: int
@@ -82,7 +82,7 @@ class SeenRequest:
 class Request:
     """One request. `at_ms` is the driver's monotonic time when it was received."""
 
-    connection: Connection
+    connection: ClientConnection
     message: Any
     version: int
     correlation_id: int = 0

@@ -24,7 +24,7 @@ from kafwire.broker import dispatch
 from kafwire.broker.error_responses import ErrorPlace, error_response
 from kafwire.broker.frames import has_long_text, read_request, write_pieces
 from kafwire.broker.log.log import FileSpan
-from kafwire.broker.request import HANG_UP, NO_RESPONSE, Connection, Request, Response
+from kafwire.broker.request import HANG_UP, NO_RESPONSE, ClientConnection, Request, Response
 from kafwire.broker.security.principals import DEFAULT_RULES, principal_of
 from kafwire.broker.security.server_tls import (
     HANDSHAKE_MS,
@@ -72,7 +72,7 @@ class _Peer:
     """The server's end of a client's connection."""
 
     socket: Any
-    connection: Connection
+    connection: ClientConnection
     listener: Listener
     handshake: Timer | None = None  # the deadline of a TLS handshake in progress
     has_greeted: bool = False  # the client's first bytes are TLS
@@ -102,7 +102,7 @@ class SocketServer:
         self.problems: list[BaseException] = []
         self._listeners: dict[int, tuple[socket.socket, Listener]] = {}
         self._silenced: list[Listener] = []
-        self._peers: dict[Connection, _Peer] = {}
+        self._peers: dict[ClientConnection, _Peer] = {}
         self._unread: dict[_Peer, None] = {}  # connections with decrypted bytes that no selector reports
         self.handshake_ms = HANDSHAKE_MS
         self._selector = selectors.DefaultSelector()

@@ -19,7 +19,7 @@ from typing import Any
 
 from kafwire.broker.log.partition import Partition, PartitionTopic
 from kafwire.broker.log.replication import Replication
-from kafwire.broker.request import Connection, Request, Response
+from kafwire.broker.request import ClientConnection, Request, Response
 from kafwire.broker.request_log import RequestLog
 from kafwire.broker.security.acls import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from kafwire.broker.storage.journal import JournalWriter, NoJournal
@@ -36,7 +36,7 @@ Interceptor = Callable[[Request], Response | None]
 
 
 @dataclass(slots=True)
-class Node:
+class BrokerNode:
     """One broker of the cluster. `addresses`: (host, port) of each listener."""
 
     number: int
@@ -75,7 +75,7 @@ class ClusterState:
         self.now_ms = 0.0
         self.wall_offset_ms = wall_ms
         self.timers = Timers()
-        self.nodes = {number: Node(number) for number in nodes}
+        self.nodes = {number: BrokerNode(number) for number in nodes}
         self.configs: dict[str, str] = dict(configs or {})
         self.group_configs: dict[str, dict[str, str]] = {}  # options of single groups
         self.cluster_id = self.make_cluster_id()
@@ -85,7 +85,9 @@ class ClusterState:
         self.requests = RequestLog(self.topics)
         self.coordinators: dict[str, int] = {}  # of moved groups and transactional ids; -1: no coordinator
         self.coordinator_watchers: list[Callable[[], object]] = []  # called when coordinators may have changed
-        self.disconnect_watchers: list[Callable[[Connection], object]] = []  # called with each connection that ends
+        self.disconnect_watchers: list[
+            Callable[[ClientConnection], object]
+        ] = []  # called with each connection that ends
         # The finalised levels of features, and the supported ones (KIP-584): `transaction.version` 2 is KIP-890's.
         # `group.version` 1 has the consumer protocol (KIP-848), `share.version` 1 share groups (KIP-932).
         # `streams.version` 1 has streams groups (KIP-1071).
@@ -195,12 +197,12 @@ class ClusterState:
 
     def connect(
         self, node: int, listener: str = "PLAINTEXT", peer: str = "127.0.0.1", *, secured: bool = False
-    ) -> Connection:
+    ) -> ClientConnection:
         """Return the connection of a new client. `secured`: it must authenticate by SASL first."""
         self._connections += 1
-        return Connection(self._connections, node, listener, peer, is_ready=not secured)
+        return ClientConnection(self._connections, node, listener, peer, is_ready=not secured)
 
-    def disconnect(self, connection: Connection) -> None:
+    def disconnect(self, connection: ClientConnection) -> None:
         """Note the end of a client's connection: its responses are dropped."""
         connection.is_open = False
         for watcher in self.disconnect_watchers:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliveryTracker"]
 
-_TOLD = 10
+_MOST_ERRORS = 10
 
 
 class Failure(NamedTuple):
@@ -47,7 +47,7 @@ class DeliveryTracker:
     def refuse(self, number: int, error: "KafkaError", count: int = 1) -> None:
         """Note records that could not be sent."""
         self.failed += count
-        if len(self._failures) < _TOLD:
+        if len(self._failures) < _MOST_ERRORS:
             self._failures.append(Failure(number, count, error))
 
     def lose(self, count: int) -> None:
@@ -79,11 +79,11 @@ class DeliveryTracker:
 
     def tell(self, where: Callable[[int], str]) -> list[str]:
         """Return the first errors, each with the source of its first record."""
-        told = []
+        lines = []
         for number, count, error in sorted(self._failures, key=lambda failure: failure.number):
             more = f" and {count - 1} more" if count > 1 else ""
-            told.append(f"{where(number)}{more}: {error}")
-        return told
+            lines.append(f"{where(number)}{more}: {error}")
+        return lines
 
 
 def _number(runs: "array[int]", index: int) -> int:

@@ -168,10 +168,10 @@ class Metadata:
         if topic_id == known.topic_id and not shrunk_to:
             self.doubts.pop(name, None)
             return True
-        told = topic_id, shrunk_to
+        doubt = topic_id, shrunk_to
         doubted, since_ms = self.doubts.get(name, (None, now_ms))
-        if doubted != told:
-            self.doubts[name] = told, now_ms
+        if doubted != doubt:
+            self.doubts[name] = doubt, now_ms
             return False
         if now_ms - since_ms < self._doubted_ms(name, topic_id):
             return False
@@ -186,7 +186,7 @@ class Metadata:
 
     def doubted_until_ms(self) -> float | None:
         """When the next doubt about a topic's id ends, if brokers report the same until then; None without doubts."""
-        ends = (since_ms + self._doubted_ms(name, told[0]) for name, (told, since_ms) in self.doubts.items())
+        ends = (since_ms + self._doubted_ms(name, doubt[0]) for name, (doubt, since_ms) in self.doubts.items())
         return min(ends, default=None)
 
     def update_leader(

@@ -23,7 +23,7 @@ class Watch:
         self._attempts = 0
         self._causes: frozenset[str] = frozenset()
         self._text = ""
-        self._told: set[frozenset[str]] = set()
+        self._reported: set[frozenset[str]] = set()
 
     @property
     def is_waiting(self) -> bool:
@@ -68,12 +68,12 @@ class Watch:
         self._attempts -= 1
         self.reached = True
         since_ms, self._since_ms = self._since_ms, None
-        told, self._told = self._told, set()
+        reported, self._reported = self._reported, set()
         self._causes, self._text = frozenset(), ""
-        return (now_ms - (since_ms or now_ms)) / 1000 if told else None
+        return (now_ms - (since_ms or now_ms)) / 1000 if reported else None
 
     def _due(self, now_ms: float) -> str | None:
-        if self._since_ms is None or now_ms - self._since_ms < PATIENCE_MS or self._causes in self._told:
+        if self._since_ms is None or now_ms - self._since_ms < PATIENCE_MS or self._causes in self._reported:
             return None
-        self._told.add(self._causes)
+        self._reported.add(self._causes)
         return self._text

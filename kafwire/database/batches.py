@@ -6,7 +6,7 @@ A batch that is delivered again, after a crash between the database's commit and
 from __future__ import annotations
 
 from kafwire.database.connections import (
-    Connection,
+    DatabaseConnection,
     all_errors,
     check_name,
     check_paramstyle,
@@ -66,7 +66,7 @@ class DatabaseBatches:
         self._table = check_name(table)
         self._paramstyle = None if paramstyle is None else check_paramstyle(paramstyle)
 
-    def create_table(self, connection: Connection) -> None:
+    def create_table(self, connection: DatabaseConnection) -> None:
         """Create the table and the query's row, unless they exist, and commit.
 
         Args:
@@ -97,7 +97,7 @@ class DatabaseBatches:
                     raise
         connection.rollback()
 
-    def begin(self, connection: Connection, batch: int) -> bool:
+    def begin(self, connection: DatabaseConnection, batch: int) -> bool:
         """Begin a batch: store its number, in a transaction that stays open.
 
         Another transaction that begins a batch of the query waits until this one ends.
@@ -156,12 +156,12 @@ class DatabaseBatches:
             )
         return False
 
-    def _last(self, connection: Connection) -> int | None:
+    def _last(self, connection: DatabaseConnection) -> int | None:
         style = self._paramstyle or paramstyle_of(connection)
         statement = f"SELECT batch_id FROM {self._table} WHERE query_id = ?"
         rows, _ = execute(connection, style, statement, self._query)
         return int(rows[0][0]) if rows else None
 
-    def _execute(self, connection: Connection, statement: str, *parameters: object) -> int:
+    def _execute(self, connection: DatabaseConnection, statement: str, *parameters: object) -> int:
         style = self._paramstyle or paramstyle_of(connection)
         return execute(connection, style, statement, *parameters)[1]

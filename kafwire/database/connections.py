@@ -35,7 +35,7 @@ class Cursor(Protocol):
         """Close the cursor."""
 
 
-class Connection(Protocol):
+class DatabaseConnection(Protocol):
     """A connection of DB-API 2.0."""
 
     def cursor(self) -> Any:
@@ -124,7 +124,7 @@ def bound(parameters: Sequence[object], style: str) -> Any:
     return tuple(parameters)
 
 
-def execute(connection: Connection, style: str, statement: str, *parameters: object) -> tuple[list[Any], int]:
+def execute(connection: DatabaseConnection, style: str, statement: str, *parameters: object) -> tuple[list[Any], int]:
     """Run a statement with `?` parameters; return the rows of a SELECT, and how many rows it changed.
 
     Rows are tuples, even if the user's connection makes other objects. Raises `ConfigError` for an async connection.

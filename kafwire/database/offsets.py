@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafwire.database.connections import (
-    Connection,
+    DatabaseConnection,
     check_name,
     check_paramstyle,
     commits_by_itself,
@@ -120,7 +120,7 @@ class DatabaseOffsets:
         self._paramstyle = None if paramstyle is None else check_paramstyle(paramstyle)
         self._first_seen: dict[TopicPartition, str] = {}  # the stored topic ids when `positions` first read them
 
-    def create_table(self, connection: Connection) -> None:
+    def create_table(self, connection: DatabaseConnection) -> None:
         """Create the tables, unless they exist: one for offsets, and one for the ids of former topics.
 
         An existing table of offsets keeps its rows.
@@ -139,7 +139,9 @@ class DatabaseOffsets:
         for statement in (_TABLE, _FORMER_TABLE):
             self._execute(connection, statement.format(table=self._table))
 
-    def positions(self, connection: Connection, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+    def positions(
+        self, connection: DatabaseConnection, partitions: Iterable[tuple[str, int]]
+    ) -> dict[TopicPartition, int]:
         """Read the stored offsets.
 
         Args:
@@ -186,7 +188,7 @@ class DatabaseOffsets:
             )
         return found
 
-    def _may_replace(self, connection: Connection, where: TopicPartition, stored: _Stored) -> bool:
+    def _may_replace(self, connection: DatabaseConnection, where: TopicPartition, stored: _Stored) -> bool:
         """Return True if this reader's topic is newer than the stored one.
 
         Topic ids have no order, so a reader's id is newer if it was never replaced, and if the stored id is the one
@@ -222,7 +224,7 @@ class DatabaseOffsets:
         )
 
     def start(
-        self, connection: Connection, partitions: Iterable[tuple[str, int]], *, otherwise: str = "earliest"
+        self, connection: DatabaseConnection, partitions: Iterable[tuple[str, int]], *, otherwise: str = "earliest"
     ) -> dict[TopicPartition, int | str]:
         """Return where to begin reading, for `Consumer(assign=..., start=...)`.
 
@@ -246,7 +248,7 @@ class DatabaseOffsets:
 
     def store(
         self,
-        connection: Connection,
+        connection: DatabaseConnection,
         done: Batch | Iterable[Batch] | Mapping[TopicPartition, int],
         *,
         generation: int = 0,
@@ -289,7 +291,7 @@ class DatabaseOffsets:
 
     def _store(
         self,
-        connection: Connection,
+        connection: DatabaseConnection,
         where: TopicPartition,
         first: int,
         last: int,
@@ -326,7 +328,7 @@ class DatabaseOffsets:
             return  # MySQL counts only rows whose values changed
         raise self._fenced(where, stored or new, first, new)
 
-    def _insert(self, connection: Connection, where: TopicPartition, new: _Stored, epoch: int) -> bool:
+    def _insert(self, connection: DatabaseConnection, where: TopicPartition, new: _Stored, epoch: int) -> bool:
         """Insert the first row of a partition; return True if that was done.
 
         Of two first readers, the database makes the second one wait, and refuses its row.
@@ -342,7 +344,13 @@ class DatabaseOffsets:
         return self._is_counted(inserted) or not ignored
 
     def _replace(
-        self, connection: Connection, where: TopicPartition, stored: _Stored, first: int, new: _Stored, epoch: int
+        self,
+        connection: DatabaseConnection,
+        where: TopicPartition,
+        stored: _Stored,
+        first: int,
+        new: _Stored,
+        epoch: int,
     ) -> None:
         """Replace the row of a former topic, and store that topic's id, so that its readers are refused."""
         if not self._may_replace(connection, where, stored):
@@ -389,7 +397,7 @@ class DatabaseOffsets:
             generation=stored.generation,
         )
 
-    def _stored(self, connection: Connection) -> dict[TopicPartition, _Stored]:
+    def _stored(self, connection: DatabaseConnection) -> dict[TopicPartition, _Stored]:
         rows, _ = execute(
             connection,
             self._style(connection),
@@ -401,10 +409,10 @@ class DatabaseOffsets:
             for topic, number, offset, generation, topic_id in rows
         }
 
-    def _execute(self, connection: Connection, statement: str, *parameters: object) -> int:
+    def _execute(self, connection: DatabaseConnection, statement: str, *parameters: object) -> int:
         return execute(connection, self._style(connection), statement, *parameters)[1]
 
-    def _style(self, connection: Connection) -> str:
+    def _style(self, connection: DatabaseConnection) -> str:
         return self._paramstyle or paramstyle_of(connection)
 
 
@@ -413,7 +421,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else bytes(value).decode()
 
 
-def _ignored(connection: Connection) -> str:
+def _ignored(connection: DatabaseConnection) -> str:
     """Return the end of an INSERT that ignores an existing row, if the database is known to support it."""
     return " ON CONFLICT DO NOTHING" if kind_of(connection) != "other" else ""
 

@@ -11,7 +11,7 @@ from typing import Any, Self, Unpack
 from kafwire.config import ClientConfig, ProducerConfig
 from kafwire.config.checks import Number, some_text
 from kafwire.config.typed_options import ProducerOptions
-from kafwire.database.connections import Connection, Kind, check_name
+from kafwire.database.connections import DatabaseConnection, Kind, check_name
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.integers import real
@@ -105,7 +105,7 @@ class Outbox:
 
     def __init__(
         self,
-        connect: Callable[[], Connection],
+        connect: Callable[[], DatabaseConnection],
         bootstrap_servers: str | Iterable[str],
         *,
         table: str = "outbox",
@@ -176,7 +176,7 @@ class Outbox:
             state_topic=state_topic,
             topics=topics,
             limit=self._batch_rows,
-            on_step=on_step or _nobody,
+            on_step=on_step or _ignore,
             dead_letters=letters,
         )
         self._wakeup = Wakeup()
@@ -370,7 +370,7 @@ class Outbox:
         self.close(None if kind is None or issubclass(kind, Exception) else 0.0)
 
 
-def _nobody(_: Step) -> None:
+def _ignore(_: Step) -> None:
     """Ignore a step: the user gave no `on_step`."""
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kafwire.database.connections import (
-    Connection,
+    DatabaseConnection,
     Kind,
     all_errors,
     check_paramstyle,
@@ -42,7 +42,7 @@ class OutboxTable:
 
     def __init__(
         self,
-        connect: Callable[[], Connection],
+        connect: Callable[[], DatabaseConnection],
         table: str,
         *,
         keep_s: float | None,
@@ -60,7 +60,7 @@ class OutboxTable:
         self._statements: Statements | None = None
         self._is_checked = False
         self._errors: tuple[type[Exception], ...] = ()
-        self.connection: Connection | None = None
+        self.connection: DatabaseConnection | None = None
 
     def open(self) -> bool:
         """Connect if not connected; True if a connection was opened."""
@@ -81,14 +81,14 @@ class OutboxTable:
         self.connection = connection
         return True
 
-    def _learn(self, connection: Connection) -> None:
+    def _learn(self, connection: DatabaseConnection) -> None:
         """Find out the kind of database from the first connection."""
         self._style = self._style or paramstyle_of(connection)
         self._kind = self._database or kind_of(connection)
         self._errors = passing_errors(connection)
         self._statements = statements(self._kind, self.name, keeps=self._keep_s is not None)
 
-    def _check(self, connection: Connection) -> None:
+    def _check(self, connection: DatabaseConnection) -> None:
         """Check the tables once: their columns, and that no id is used twice."""
         hint = "kafwire.outbox.sqlite_schema() and postgresql_schema() make one"
         self._check_columns(connection, self._known.exists, f"table {self.name!r} is missing, or not an outbox", hint)
@@ -108,7 +108,7 @@ class OutboxTable:
         connection.rollback()
         self._is_checked = True
 
-    def _check_columns(self, connection: Connection, exists: str, what: str, hint: str) -> None:
+    def _check_columns(self, connection: DatabaseConnection, exists: str, what: str, hint: str) -> None:
         try:
             execute(connection, self._style, exists)
         except Exception as error:
@@ -196,7 +196,7 @@ class OutboxTable:
         self._open.commit()
 
     @property
-    def _open(self) -> Connection:
+    def _open(self) -> DatabaseConnection:
         assert self.connection is not None, "opened before"
         return self.connection
 
@@ -208,6 +208,6 @@ class OutboxTable:
     def _ask(self, statement: str, *parameters: object) -> list[Any]:
         return self._select(self._open, statement, *parameters)
 
-    def _select(self, connection: Connection, statement: str, *parameters: object) -> list[Any]:
+    def _select(self, connection: DatabaseConnection, statement: str, *parameters: object) -> list[Any]:
         rows, _ = execute(connection, self._style, statement, *parameters)
         return rows

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kafwire.database.connections import Connection, driver_of
+from kafwire.database.connections import DatabaseConnection, driver_of
 
 # The drivers with supported notifications.
 LISTENING = ("psycopg", "psycopg2")
@@ -65,7 +65,7 @@ class Notifications:
     have come with that response, and its rows after it.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: DatabaseConnection) -> None:
         listening: Any = connection
         self._connection = listening
         self._came = False

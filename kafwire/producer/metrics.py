@@ -51,7 +51,7 @@ class Tally:
             mine, more = getattr(self, name), getattr(other, name)
             setattr(self, name, max(mine, more) if name.endswith("_max") else mine + more)
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the counters in the form of `metrics()`."""
         return {
             "records": self.records,
@@ -141,13 +141,13 @@ class ProduceCounters:
                 tally.add(last[where][1])
                 del self._tallies[last[where][0]]
             last[where] = queue, tally
-            partitions[where] = {**tally.told(), **queued(queue)}
+            partitions[where] = {**tally.as_dict(), **queued(queue)}
         stats = [connection.stats() for connection in connections if connection.connects]
         produce = [connection for connection in stats if connection["role"] == "produce"]
         responses = sum(connection["responses"] for connection in produce)
         return {
             "producer": {
-                **total.told(),
+                **total.as_dict(),
                 "requests": sum(connection["requests"] for connection in produce),
                 "requests_in_flight": sum(connection["in_flight"] for connection in produce),
                 "request_latency_ms_mean": _ratio(

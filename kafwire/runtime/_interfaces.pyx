@@ -45,7 +45,7 @@ cdef void set_flag(kw_notifier *notifier) noexcept nogil:
     (<bint *> notifier.transport)[0] = True
 
 
-cdef void tell_nobody(kw_notifier *notifier) noexcept nogil:
+cdef void tell_none(kw_notifier *notifier) noexcept nogil:
     pass
 
 
@@ -54,7 +54,7 @@ cdef class Notifier:
 
     def __cinit__(self):
         self.notifier.notify = set_flag
-        self.notifier.tell = tell_nobody
+        self.notifier.tell = tell_none
         self.notifier.transport = &self.is_set
 
     def notify(self):

@@ -100,7 +100,7 @@ class HttpsClient:
                 status, data = response.status, self._body(response, deadline)
         except HTTPError as refused:
             with refused:
-                return Response(refused.code, self._told(refused, deadline))
+                return Response(refused.code, self._error_body(refused, deadline))
         except URLError as problem:
             reason = problem.reason
             if isinstance(reason, ssl.SSLCertVerificationError):
@@ -126,7 +126,7 @@ class HttpsClient:
             found += part
         return bytes(found)
 
-    def _told(self, refused: Any, deadline: float) -> bytes:
+    def _error_body(self, refused: Any, deadline: float) -> bytes:
         """Return the body of an error response, or b"" without one."""
         try:
             return self._body(refused.fp, deadline)

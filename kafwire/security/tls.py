@@ -50,7 +50,7 @@ _contexts: weakref.WeakValueDictionary[bytes, _tls.Context] = weakref.WeakValueD
 VARIABLE = "KAFWIRE_TLS"
 
 # Texts logged once in this process: why Python does TLS, and certificates accepted by their common name.
-told: set[str] = set()
+reported: set[str] = set()
 
 
 def native_library() -> str:
@@ -102,8 +102,8 @@ class Tls:
                 why = str(problem)
             else:
                 return self._make_native
-        if why not in told:
-            told.add(why)
+        if why not in reported:
+            reported.add(why)
             log.warning("TLS uses Python's module ssl, under the GIL, which is slower: %s", why)
         return self._make_python
 
@@ -118,8 +118,8 @@ class Tls:
     def on_connected(self) -> None:
         """Log a certificate that names no host and was accepted by its common name, once in a process."""
         subject = self._context.take_common_name() if isinstance(self._context, _tls.Context) else None
-        if subject is not None and subject not in told:
-            told.add(subject)
+        if subject is not None and subject not in reported:
+            reported.add(subject)
             log.warning(
                 "the certificate %s of a broker has no subjectAltName and was accepted by its common name (CN), which "
                 "other clients refuse: issue one with the host in subjectAltName",

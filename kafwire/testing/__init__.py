@@ -13,15 +13,15 @@ from kafwire.testing import old_paths
 if TYPE_CHECKING:
     from kafwire.broker.embedded import EmbeddedKafka
     from kafwire.broker.security.security import Security
-    from kafwire.testing.cluster import KafkaCluster, Node
+    from kafwire.testing.cluster import KafkaCluster, KafkaNode
     from kafwire.testing.simulated_time import run_in_simulated_time
 
-__all__ = ["EmbeddedKafka", "KafkaCluster", "Node", "Security", "run_in_simulated_time"]
+__all__ = ["EmbeddedKafka", "KafkaCluster", "KafkaNode", "Security", "run_in_simulated_time"]
 
 _HOMES = {
     "EmbeddedKafka": "kafwire.broker.embedded",
     "KafkaCluster": "kafwire.testing.cluster",
-    "Node": "kafwire.testing.cluster",
+    "KafkaNode": "kafwire.testing.cluster",
     "Security": "kafwire.broker.security.security",
     "run_in_simulated_time": "kafwire.testing.simulated_time",
 }

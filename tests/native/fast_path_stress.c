@@ -22,7 +22,7 @@ enum { SOURCES = 2, EACH = 3, PLACES = SOURCES * EACH, TURNS = 60, SEEKS = 200, 
 enum { PARTITION = 4 + 8, MAX_FRAME = 4 << 20, WAIT_MS = 20000, COOKIE = 7, LEAST = 100 };
 
 static kw_pool *pool;
-static uint64_t fed, left_over, told, seeks, read_slices; /* for the last line: a stress that does nothing shows */
+static uint64_t fed, left_over, wakes, seeks, read_slices; /* for the last line: a stress that does nothing shows */
 static const uint8_t TOPIC[16] = "the topic's id!";
 
 static void count(uint64_t *counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
@@ -147,7 +147,7 @@ typedef struct reader {
 
 static void pay(reader *r) {
     if (kw_queue_owed(r->all->queue)) {
-        count(&told);
+        count(&wakes);
         CHECK(!kw_loop_tell(r->all->loop));
     }
 }
@@ -421,13 +421,13 @@ int main(int argc, char **argv) {
     CHECK(pool);
     long rounds = strtol(argv[2], NULL, 10);
     for (long i = 0;; i++) {
-        uint64_t counts[] = {fed, left_over, told, seeks, read_slices};
+        uint64_t counts[] = {fed, left_over, wakes, seeks, read_slices};
         if (!goes_on(i, rounds, counts, 5, LEAST)) break;
         one_round(&d);
     }
     kw_pool_trim(pool, 0);
     printf("ok: %llu fed, %llu left, %llu notified, %llu seeks, %llu read\n", (unsigned long long)fed,
-           (unsigned long long)left_over, (unsigned long long)told, (unsigned long long)seeks,
+           (unsigned long long)left_over, (unsigned long long)wakes, (unsigned long long)seeks,
            (unsigned long long)read_slices);
     return 0;
 }

@@ -15,7 +15,7 @@ enum { PLACES = 12, OWN = 2, RING = 3, READERS = OWN + RING, PUSHES = 3000, GENE
 
 static kw_pool *pool;
 static uint64_t counts[6];
-enum { READ, DROPPED, JOINED, TOLD, FAILURES, COMPACTED };
+enum { READ, DROPPED, JOINED, REPORTED, FAILURES, COMPACTED };
 
 static void count(int what) { __atomic_fetch_add(&counts[what], 1, __ATOMIC_RELAXED); }
 
@@ -91,7 +91,7 @@ static void *run_reader(void *argument) {
             used = look(r, &slice);
         }
         CHECK(__atomic_fetch_sub(&all->readers[number], 1, __ATOMIC_ACQ_REL) == 1);
-        if (kw_queue_done(all->queue, &slice, used, all->at[number].next, 0) & KW_DONE_TELL) count(TOLD);
+        if (kw_queue_done(all->queue, &slice, used, all->at[number].next, 0) & KW_DONE_TELL) count(REPORTED);
     }
 }
 
@@ -217,6 +217,6 @@ int main(int argc, char **argv) {
     kw_pool_trim(pool, 0);
     printf("ok: %llu read, %llu dropped, %llu joined, %llu notified, %llu failures, %llu compacted\n",
            (unsigned long long)counts[READ], (unsigned long long)counts[DROPPED], (unsigned long long)counts[JOINED],
-           (unsigned long long)counts[TOLD], (unsigned long long)counts[FAILURES], (unsigned long long)counts[COMPACTED]);
+           (unsigned long long)counts[REPORTED], (unsigned long long)counts[FAILURES], (unsigned long long)counts[COMPACTED]);
     return 0;
 }

@@ -12,7 +12,7 @@ import kafwire
 from kafwire import protocol
 from kafwire.broker.ports import Ports
 from kafwire.errors import ErrorCode
-from kafwire.testing.cluster import KafkaCluster, Node
+from kafwire.testing.cluster import KafkaCluster, KafkaNode
 from tests.scenarios.script import Restart
 from tests.support import deadlines as waiting
 
@@ -40,7 +40,7 @@ class OwnCluster(KafkaCluster):
         }
         super().__init__(2, version, properties)
 
-    def _make_node(self, node_id: int, ports: Ports) -> Node:
+    def _make_node(self, node_id: int, ports: Ports) -> KafkaNode:
         """A quorum of two would have to elect a leader after each restart."""
         node = super()._make_node(node_id, ports)
         node.properties["controller.quorum.voters"] = node.properties["controller.quorum.voters"].split(",")[0]

@@ -92,13 +92,13 @@ class Scene:
         aborted = [(self.name(each.producer_id), each.first_offset) for each in part.aborted_transactions or ()]
         ends = f"start {part.log_start_offset}, stable {part.last_stable_offset}, high {part.high_watermark}"
         batches = [self._batch(batch) for batch in decode_batches(bytes(part.records or b""))]
-        told = (
+        reported = (
             f", aborted {' '.join(f'{producer}@{first}' for producer, first in aborted) or 'none'}" if committed else ""
         )
         how = "committed" if committed else "all"
         self.say(
             f"read {how} of {topic}-{partition} from {offset}",
-            f"{error(part.error_code)}: {ends}{told}: {'; '.join(batches) or 'nothing'}",
+            f"{error(part.error_code)}: {ends}{reported}: {'; '.join(batches) or 'nothing'}",
         )
 
     def _batch(self, batch: RecordBatch) -> str:
@@ -222,8 +222,8 @@ class Scene:
             for part in topic.results_by_partition
         }
         names = " ".join(f"{topic}-{index}" for topic, index in places)
-        told = " ".join(f"{topic}-{index} {error(code)}" for (topic, index), code in sorted(codes.items()))
-        self.say(f"{producer}{shift(epoch)} adds {names}", told)
+        reported = " ".join(f"{topic}-{index} {error(code)}" for (topic, index), code in sorted(codes.items()))
+        self.say(f"{producer}{shift(epoch)} adds {names}", reported)
 
     def add_offsets(self, producer: str, group: str = "g", *, epoch: int = 0) -> None:
         """AddOffsetsToTxn."""
@@ -270,14 +270,14 @@ class Scene:
             named = self._named(topic, by_id=version >= 6)
             request.topics.append(request.TxnOffsetCommitRequestTopic(**named, partitions=parts))
         response = self.kafka.call(request, version)
-        told = sorted(
+        reported = sorted(
             f"{self._name_of(topic)}-{part.partition_index} {error(part.error_code)}"
             for topic in response.topics
             for part in topic.partitions
         )
         asked = " ".join(f"{topic}-{index}={offset}" for (topic, index), offset in offsets.items())
         as_member = self._as_member(generation, member)
-        self.say(f"{producer}{shift(epoch)} commits {asked} of {group}{as_member}", " ".join(told))
+        self.say(f"{producer}{shift(epoch)} commits {asked} of {group}{as_member}", " ".join(reported))
 
     def end(
         self, producer: str, *, commit: bool = True, epoch: int = 0, settle: bool = True, version: int | None = None
@@ -391,13 +391,13 @@ class Scene:
                 request.OffsetCommitRequestTopic(**self._named(topic, by_id=version >= 10), partitions=parts)
             )
         response = self.kafka.call(request, version)
-        told = sorted(
+        reported = sorted(
             f"{self._name_of(topic)}-{part.partition_index} {error(part.error_code)}"
             for topic in response.topics
             for part in topic.partitions
         )
         asked = " ".join(f"{topic}-{index}={offset}" for (topic, index), offset in offsets.items())
-        self.say(f"commit {asked} of {group}{self._as_member(generation, member)}", " ".join(told))
+        self.say(f"commit {asked} of {group}{self._as_member(generation, member)}", " ".join(reported))
 
     def committed(
         self, *groups: str, places: Iterable[Place] | None = (("t", 0),), stable: bool = False, version: int = 9
@@ -426,7 +426,7 @@ class Scene:
             request.group_id, request.topics = self.full(groups[0]), topics
             found = [self.kafka.call(request, version)]
         for group, response in zip(groups, found, strict=True):
-            told = sorted(
+            reported = sorted(
                 f"{self._name_of(topic)}-{part.partition_index}={part.committed_offset}"
                 f" epoch {part.committed_leader_epoch} {part.metadata!r} {error(part.error_code)}"
                 for topic in response.topics
@@ -435,7 +435,7 @@ class Scene:
             asked = "all" if places is None else " ".join(f"{topic}-{index}" for topic, index in places)
             self.say(
                 f"committed {asked} of {group}{' stable' * stable}",
-                f"{error(response.error_code)}: {', '.join(told) or 'nothing'}",
+                f"{error(response.error_code)}: {', '.join(reported) or 'nothing'}",
             )
 
     def delete_offsets(self, *places: Place, group: str = "g") -> None:
@@ -445,13 +445,13 @@ class Scene:
             parts = [request.OffsetDeleteRequestPartition(partition_index=i) for name, i in places if name == topic]
             request.topics.append(request.OffsetDeleteRequestTopic(name=self.full(topic), partitions=parts))
         response = self.kafka.call(request, 0)
-        told = sorted(
+        reported = sorted(
             f"{self.short(topic.name)}-{part.partition_index} {error(part.error_code)}"
             for topic in response.topics
             for part in topic.partitions
         )
         asked = " ".join(f"{topic}-{index}" for topic, index in places)
-        self.say(f"delete {asked} of {group}", f"{error(response.error_code)}: {', '.join(told) or 'nothing'}")
+        self.say(f"delete {asked} of {group}", f"{error(response.error_code)}: {', '.join(reported) or 'nothing'}")
 
     def _named(self, topic: str, *, by_id: bool) -> dict[str, Any]:
         if by_id:

@@ -147,7 +147,7 @@ def a_wrong_producer_ends(s: Scene) -> None:
 
 
 @scenario(versions=(1, 2))
-def a_producer_that_comes_anew_fences_the_one_before(s: Scene) -> None:
+def a_producer_that_restarts_fences_the_one_before(s: Scene) -> None:
     s.topic()
     s.init("a", "x")
     open_(s, "a", 0)
@@ -170,7 +170,7 @@ def a_producer_that_comes_anew_fences_the_one_before(s: Scene) -> None:
 
 
 @scenario(versions=(1, 2))
-def a_producer_that_comes_anew_with_nothing_open(s: Scene) -> None:
+def a_producer_that_restarts_with_nothing_open(s: Scene) -> None:
     s.topic()
     s.init("a", "x")
     s.init("b", "x")

@@ -161,9 +161,9 @@ class Run:
         # This process reads and judges; it grows with the segment, not with the run.
         mine = {"begun": outcome.judge_mib[0], "end": memory.resident_mib(), "peak": memory.peak_mib()}
         outcome.memory["the judge"] = mine
-        for name, told in outcome.memory.items():
-            before = state.memory.setdefault(name, dict.fromkeys(told, 0.0))
-            state.memory[name] = max(before, told, key=lambda one: one["peak"])
+        for name, reported in outcome.memory.items():
+            before = state.memory.setdefault(name, dict.fromkeys(reported, 0.0))
+            state.memory[name] = max(before, reported, key=lambda one: one["peak"])
         state.seconds += outcome.seconds
         state.episode = max(state.episode, outcome.episode)
         state.segment += 1

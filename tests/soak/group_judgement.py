@@ -119,12 +119,12 @@ def _wrong_commits(progress: GroupProgress, commits: Iterable[Commit]) -> list[s
             back.append((commit, before))
         last[partition] = commit
     return [
-        *_told("committed beyond what was processed", beyond),
-        *_told("committed back, before an earlier commit", back),
+        *_reported("committed beyond what was processed", beyond),
+        *_reported("committed back, before an earlier commit", back),
     ]
 
 
-def _told(what: str, commits: Sequence[tuple[Commit, Commit]]) -> list[str]:
+def _reported(what: str, commits: Sequence[tuple[Commit, Commit]]) -> list[str]:
     shown = ", ".join(
         f"partition {each.partition}: {each.offset} at {each.time_ms}, after {before.offset} at {before.time_ms}"
         for each, before in commits[:_SHOWN]

@@ -92,7 +92,7 @@ class Lane:
     successor: StoppingMember
     stopped: str = ""  # the stage of the transaction in which the first process was stopped; "" for none
     verdict: Verdict = field(default_factory=Verdict)
-    told: int = 0
+    claimed: int = 0
 
     @property
     def last(self) -> StoppingMember:
@@ -352,10 +352,10 @@ class Cycle:
                 self.violations.append(str(error))
 
     def _judge(self, lane: Lane, ends: dict[int, int], committed: dict[int, int]) -> None:
-        told = reported([lane.first.lines(), lane.successor.lines()])
+        claimed = reported([lane.first.lines(), lane.successor.lines()])
         seen = {reader: self._outputs(lane.sink, *reader) for reader in READERS}
-        lane.told = len(told)
-        lane.verdict = judge(ends, told, committed, seen)
+        lane.claimed = len(claimed)
+        lane.verdict = judge(ends, claimed, committed, seen)
         self.violations += [f"{lane.sink}: {line}" for line in lane.verdict.lines]
 
     def _outputs(self, sink: str, client: str, level: str) -> list[bytes]:

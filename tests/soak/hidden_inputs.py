@@ -140,7 +140,7 @@ class Run:
         state.markers.update(markers)
         state.counts.update([chosen.order, f"{chosen.victim} killed"])
         state.counts["stopped within a transaction"] += sum(bool(lane.stopped) for lane in cycle.lanes)
-        state.counts["inputs reported as committed"] += sum(lane.told for lane in cycle.lanes)
+        state.counts["inputs reported as committed"] += sum(lane.claimed for lane in cycle.lanes)
         state.counts["commits reported while their markers were held"] += cycle.held
         for lane in cycle.lanes:
             state.counts[f"stopped at {lane.stopped or 'no transaction'}"] += 1
@@ -154,7 +154,7 @@ class Run:
         else:
             shutil.rmtree(folder)
         self._tell(
-            f"cycle {state.cycle}: {sum(lane.told for lane in cycle.lanes)} inputs reported as committed, "
+            f"cycle {state.cycle}: {sum(lane.claimed for lane in cycle.lanes)} inputs reported as committed, "
             f"markers {markers}, {time.monotonic() - began:.1f} s: {'; '.join(cycle.violations) or 'nothing'}"
         )
         state.cycle += 1

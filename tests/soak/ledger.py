@@ -28,7 +28,7 @@ class Acked(NamedTuple):
     at: float
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """An event of a reader that cannot simply go on: it got an error, or it asked to begin elsewhere."""
 
     position: int
@@ -40,7 +40,7 @@ class Reading:
     """The records of one partition that one reader got, in order: (offset, value), and its errors in between."""
 
     name: str
-    events: list[tuple[int, bytes] | Told] = field(default_factory=list)
+    events: list[tuple[int, bytes] | Reported] = field(default_factory=list)
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Judgement:
     violations: list[str]
     acked: int
     missing: int
-    told: int
+    reported: int
 
 
 def judge(ledger: Ledger, logs: Logs, lost: Callable[[Acked], bool], how: How) -> Judgement:
@@ -90,8 +90,10 @@ def judge(ledger: Ledger, logs: Logs, lost: Callable[[Acked], bool], how: How) -
         acked = {one.offset: one.value for one in ledger.acked if one.where == where}
         for reading in readings:
             _judge_reading(found, reading, f"{reading.name} of {where}", there.get(where, {}), acked, gone, ledger, how)
-    told = sum(isinstance(event, Told) for some in ledger.readings.values() for one in some for event in one.events)
-    return Judgement(found, len(ledger.acked), len(missing), told)
+    reported = sum(
+        isinstance(event, Reported) for some in ledger.readings.values() for one in some for event in one.events
+    )
+    return Judgement(found, len(ledger.acked), len(missing), reported)
 
 
 def same(first: Logs, later: Logs, how: How) -> bool:
@@ -126,17 +128,17 @@ def _judge_reading(
 ) -> None:
     """Check that the reader got the log's records: none twice, none left out, an error before each loss."""
     last = -1
-    told = True
+    reported = True
     cut: bytes | None = None
     skipped: list[int] = []
     for event in reading.events:
-        if isinstance(event, Told):
-            last, told, cut = event.position - 1, True, None
+        if isinstance(event, Reported):
+            last, reported, cut = event.position - 1, True, None
             continue
         offset, value = event
         if offset <= last:
             found.append(f"{name} was given {offset} after {last}")
-        if not told:
+        if not reported:
             places = [place for place in range(last + 1, offset) if place in acked]
             skipped += [place for place in places if how == BEGINS or acked[place] not in gone]
         if cut is not None and log.get(offset) == value:
@@ -147,7 +149,7 @@ def _judge_reading(
                 found.append(f"{name} was given {value!r} at {offset}; the log has {log.get(offset)!r}")
             if how == CUT:
                 cut = value
-        last, told = offset, False
+        last, reported = offset, False
     _tell(found, f"passed over by {name}", skipped)
 
 

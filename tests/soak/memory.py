@@ -91,11 +91,11 @@ def _malloc() -> dict[str, object]:
     except (OSError, AttributeError):
         return {}
     mallinfo.restype = _Mallinfo
-    told = mallinfo()
+    reported = mallinfo()
     return {
-        "malloc, used MiB": round((told.uordblks + told.hblkhd) / _MIB, 1),
-        "malloc, of these mapped MiB": round(told.hblkhd / _MIB, 1),
-        "malloc, free and kept MiB": round(told.fordblks / _MIB, 1),
+        "malloc, used MiB": round((reported.uordblks + reported.hblkhd) / _MIB, 1),
+        "malloc, of these mapped MiB": round(reported.hblkhd / _MIB, 1),
+        "malloc, free and kept MiB": round(reported.fordblks / _MIB, 1),
         "Python's blocks": sys.getallocatedblocks(),
     }
 

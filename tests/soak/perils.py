@@ -28,11 +28,11 @@ from kafwire.protocol.api.api_versions import ApiVersionsRequest
 from kafwire.protocol.api.create_partitions import CreatePartitionsRequest
 from kafwire.protocol.api.delete_records import DeleteRecordsRequest
 from kafwire.protocol.api.update_features import UpdateFeaturesRequest
-from kafwire.testing.cluster import KafkaCluster, Node
+from kafwire.testing.cluster import KafkaCluster, KafkaNode
 from kafwire.testing.cluster.kafka import OLDEST_VERSION
 from kafwire.testing.history.observe import read_all
 from kafwire.types import TopicPartition
-from tests.soak.ledger import BEGINS, CUT, HOLES, NOTHING, Acked, How, Ledger, Reading, Told, judge, same
+from tests.soak.ledger import BEGINS, CUT, HOLES, NOTHING, Acked, How, Ledger, Reading, Reported, judge, same
 from tests.soak.runner import name_of
 
 Tell = Callable[[str], None]
@@ -62,7 +62,7 @@ class Result:
     acked: int = 0
     unknown: int = 0
     missing: int = 0
-    told: int = 0
+    reported: int = 0
     seconds: float = 0.0
     violations: list[str] = field(default_factory=list)
     errors: dict[str, int] = field(default_factory=dict)
@@ -164,7 +164,7 @@ class Follower:
     def __init__(self, name: str, bootstrap: str, topic: str, ledger: Ledger, *, slow: bool = False) -> None:
         self.name = name
         self.crash: BaseException | None = None
-        self.told: dict[str, int] = {}
+        self.reported: dict[str, int] = {}
         self.paused = threading.Event()
         self._bootstrap = bootstrap
         self._topic = topic
@@ -212,7 +212,7 @@ class Follower:
                 **small,
             ) as consumer:
                 for where in consumer.assignment:
-                    self._told(where, consumer.position(where), "begins")
+                    self._reported(where, consumer.position(where), "begins")
                 return self._read(consumer)
         except BrokerError as error:
             if error.name not in ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"):
@@ -230,7 +230,7 @@ class Follower:
             except LogTruncatedError as error:
                 where = TopicPartition(error.topic, error.partition)
                 consumer.seek(where, error.offset)
-                self._told(where, error.offset, name_of(error))
+                self._reported(where, error.offset, name_of(error))
                 continue
             except BrokerError as error:
                 if error.name != "OFFSET_OUT_OF_RANGE":
@@ -238,7 +238,7 @@ class Follower:
                 for where, first in consumer.beginning_offsets().items():
                     if consumer.position(where) < first:
                         consumer.seek(where, first)
-                        self._told(where, first, name_of(error))
+                        self._reported(where, first, name_of(error))
                 continue
             for batch in batches:
                 where = TopicPartition(batch.topic or "", batch.partition or 0)
@@ -257,15 +257,15 @@ class Follower:
             self._ledger.readings[where].append(self._readings[where])
         return self._readings[where]
 
-    def _told(self, where: TopicPartition, position: int, why: str) -> None:
+    def _reported(self, where: TopicPartition, position: int, why: str) -> None:
         reading = self._reading(where)
         if why != "begins":
-            self.told[why] = self.told.get(why, 0) + 1
+            self.reported[why] = self.reported.get(why, 0) + 1
         if reading.events or why != "begins":
-            reading.events.append(Told(position, why))
+            reading.events.append(Reported(position, why))
 
     def _count(self, error: BrokerError) -> None:
-        self.told[name_of(error)] = self.told.get(name_of(error), 0) + 1
+        self.reported[name_of(error)] = self.reported.get(name_of(error), 0) + 1
 
 
 class Scene:
@@ -338,8 +338,8 @@ class Scene:
         result.acked += judgement.acked
         result.unknown += len(self.ledger.unknown)
         result.missing += judgement.missing
-        said = {name: count for follower in self.followers for name, count in follower.told.items()}
-        result.told += sum(said.values())
+        said = {name: count for follower in self.followers for name, count in follower.reported.items()}
+        result.reported += sum(said.values())
         if needs_error and not said:
             result.violations.append("no reader got an error")
         self.tell(
@@ -656,7 +656,7 @@ def _fill(file: Path) -> None:
                 continue
 
 
-def _log_end(node: Node, where: TopicPartition) -> int:
+def _log_end(node: KafkaNode, where: TopicPartition) -> int:
     """The offset after the last whole batch on a node's disk."""
     end = 0
     for file in sorted((node.data / f"{where.topic}-{where.partition}").glob("*.log")):

@@ -143,11 +143,11 @@ class Run:
         threads = [threading.Thread(target=group.run, args=(each, stopping), daemon=True) for group in groups]
         for thread in threads:
             thread.start()
-        told = 0.0
+        reported = 0.0
         while any(thread.is_alive() for thread in threads):
             time.sleep(_LOOK_S)
-            if time.monotonic() - told > _TELL_S:
-                told = time.monotonic()
+            if time.monotonic() - reported > _TELL_S:
+                reported = time.monotonic()
                 self._tell(
                     ", ".join(f"{g.name}: {g.forced.total()} rebalances, {g.progress.records} records" for g in groups)
                 )

@@ -107,14 +107,17 @@ def _perils(state: State) -> list[str]:
         if one["skipped"]:
             lines.append(f"| {name} | not played: {one['skipped']} | | | |")
         else:
-            lines.append(f"| {name} | {one['acked']:,} | {one['missing']:,} | {one['told']:,} | {one['seconds']:.0f} |")
+            lines.append(
+                f"| {name} | {one['acked']:,} | {one['missing']:,} | {one['reported']:,} | {one['seconds']:.0f} |"
+            )
     return [*lines, ""]
 
 
 def _memory(state: State) -> str:
-    told = sorted(state.memory.items())
+    reported = sorted(state.memory.items())
     return (
-        ", ".join(f"{name} {of['begun']:.0f}, {of['end']:.0f}, {of['peak']:.0f}" for name, of in told) or "not reported"
+        ", ".join(f"{name} {of['begun']:.0f}, {of['end']:.0f}, {of['peak']:.0f}" for name, of in reported)
+        or "not reported"
     )
 
 

@@ -156,16 +156,16 @@ class Process:
         assert process.stdout is not None
         for line in process.stdout:
             try:
-                told = json.loads(line)
+                reported = json.loads(line)
             except ValueError:  # it was killed in the middle of a line
                 continue
-            if "counts" in told:
-                self.counts, self.crashes = told["counts"], told["crashes"]
-                self.memory.append((time.monotonic() - self.began, told["mib"]))
-            elif "recovered" in told:
-                self.recovered[told["recovered"]] = told["after"]
+            if "counts" in reported:
+                self.counts, self.crashes = reported["counts"], reported["crashes"]
+                self.memory.append((time.monotonic() - self.began, reported["mib"]))
+            elif "recovered" in reported:
+                self.recovered[reported["recovered"]] = reported["after"]
             else:
-                self.done = told
+                self.done = reported
 
 
 class HopProcess(Process):

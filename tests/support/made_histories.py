@@ -27,7 +27,7 @@ class Transaction:
     producer: int
     number: int
     sent: list[Sent] = field(default_factory=list)
-    told: str | None = None  # commit, abort, unknown; None: the producer said no more
+    reported: str | None = None  # commit, abort, unknown; None: the producer said no more
     real: str | None = None
     takes: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -45,7 +45,7 @@ class Sent:
     outcome: str = "unknown"  # ok, fail, unknown
     where: TopicPartition = NO_PLACE
     offset: int | None = None  # in the log
-    told_offset: int | None = None  # acknowledged
+    reported_offset: int | None = None  # acknowledged
     raw: bytes | None = None  # a value that is none of ours
     size: int = SIZE
     dress: Dress | None = None
@@ -93,8 +93,8 @@ class Seen:
     changed: dict[tuple[TopicPartition, int], dict[str, Any]] = field(default_factory=dict)
 
     def covers(self, where: TopicPartition, offset: int) -> bool:
-        told = any(first <= offset < end for first, end in self.gaps.get(where, ()))
-        return self.starts.get(where, 0) <= offset < self.ends.get(where, 0) and not told
+        reported = any(first <= offset < end for first, end in self.gaps.get(where, ()))
+        return self.starts.get(where, 0) <= offset < self.ends.get(where, 0) and not reported
 
 
 class Unfit(Exception):
@@ -153,7 +153,7 @@ class World:
         self.open.clear()
         self.acknowledge(everything=chance.random() < 0.8)
         for record in self.pending:  # no producer got the outcome
-            record.outcome, record.told_offset = "unknown", None
+            record.outcome, record.reported_offset = "unknown", None
         names = ["kafwire", "confluent-kafka", "third"]
         kinds = chance.choice([(1, 0), (0, 1), (1, 1), (2, 1), (1, 2), (2, 2), (3, 3), (0, 2)])
         finals = []
@@ -241,7 +241,7 @@ class World:
                 transaction.sent.append(record)
             if fate in ("ok", "unplaced", "there"):
                 self.append(record)
-                record.told_offset = record.offset if fate == "ok" else None
+                record.reported_offset = record.offset if fate == "ok" else None
                 if careless and chance.random() < 0.1:
                     self.be_careless(record)
             if record.outcome != "unknown" or chance.random() < 0.5:
@@ -289,14 +289,14 @@ class World:
             for where in chance.sample(mine, chance.randint(1, len(mine))):
                 transaction.takes[where] = (self.group[where] or 0) + chance.randint(1, 5)
             self.operations.append(("offsets", transaction))
-        told = chance.choices(["commit", "abort", "unknown"], [60, 20, 20])[0] if ended else None
-        transaction.told = told
-        transaction.real = told if told in ("commit", "abort") else chance.choice(["commit", "abort"])
+        reported = chance.choices(["commit", "abort", "unknown"], [60, 20, 20])[0] if ended else None
+        transaction.reported = reported
+        transaction.real = reported if reported in ("commit", "abort") else chance.choice(["commit", "abort"])
         for where in self.appended_in.get(transaction, ()):
             self.logs[where].append(None)  # the control record
         if transaction.real == "commit":
             self.group.update(transaction.takes)
-        elif told is None or told == "unknown":
+        elif reported is None or reported == "unknown":
             # It was cut off, maybe before all of it was there.
             for record in list(transaction.there):
                 if record.outcome == "unknown" and record not in self.pending and chance.random() < 0.5:
@@ -306,7 +306,7 @@ class World:
         failed = [r for r in self.pending if r.transaction is transaction and r.outcome == "fail"]
         self.pending = [r for r in self.pending if r not in failed]
         self.operations += [("outcome", record) for record in failed]
-        if told is not None:
+        if reported is not None:
             self.operations.append(("end", transaction))
 
     # -- writing
@@ -351,7 +351,7 @@ class World:
                     (record,) = rest
                     writer = writers[record.producer]
                     if record.outcome == "ok":
-                        writer.ok(record.sequence, record.where.topic, record.where.partition, record.told_offset)
+                        writer.ok(record.sequence, record.where.topic, record.where.partition, record.reported_offset)
                     elif record.outcome == "fail":
                         writer.fail([record.sequence], "refused")
                     else:
@@ -367,7 +367,7 @@ class World:
                     elif name == "offsets":
                         writer.offsets(transaction.number, GROUP, transaction.takes)
                     else:
-                        writer.end(transaction.number, transaction.told)
+                        writer.end(transaction.number, transaction.reported)
             history.group_offsets(GROUP, self.group)
 
     def write_view(self, history: History, view: Seen, chance: random.Random) -> None:
@@ -399,9 +399,9 @@ class World:
         turns = [(upto, back, False) for upto, back in view.returns.get(where, ())]
         turns += [(first, end, True) for first, end in view.gaps.get(where, ())]
         turns += [(offset, offset + 1, False) for place, offset in view.jumps if place == where]
-        for upto, to, told in turns:
+        for upto, to, reported in turns:
             self.give(seen, where, [row for row in rows if at <= row[0] < upto])
-            seen.move(*where, to, "told" if told else "", told=told)
+            seen.move(*where, to, "reported" if reported else "", reported=reported)
             at = to
         self.give(seen, where, [row for row in rows if at <= row[0]])
         if len(again) > 1:

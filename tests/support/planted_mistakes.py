@@ -61,15 +61,15 @@ def shown_by(world: World, isolation: str, record: Sent) -> list[Seen]:
 
 def lose_an_acknowledged_record(world: World) -> Expected:
     record = world.pick(
-        lambda r: r.told_offset is not None and visible(world, r) and (world.whole or r.transaction is None)
+        lambda r: r.reported_offset is not None and visible(world, r) and (world.whole or r.transaction is None)
     )
-    expected = Expected(LOST, place(record.where, record.told_offset), name(record))
+    expected = Expected(LOST, place(record.where, record.reported_offset), name(record))
     remove(world, record)
     return expected
 
 
 def lose_a_record_acknowledged_without_an_offset(world: World) -> Expected:
-    record = world.pick(lambda r: r.outcome == "ok" and r.told_offset is None and r.offset is not None)
+    record = world.pick(lambda r: r.outcome == "ok" and r.reported_offset is None and r.offset is not None)
     if not world.whole or any(view.starts for view in world.finals):
         raise Unfit
     remove(world, record)
@@ -80,7 +80,7 @@ def cut_a_log_off(world: World) -> Expected:
     """The log after an unclean election: it ends before a record that was acknowledged. All readings are of then."""
     record = world.pick(
         lambda r: (
-            r.told_offset is not None
+            r.reported_offset is not None
             and r.offset is not None
             and all(each is None for each in world.logs[r.where][r.offset + 1 :])
         )
@@ -114,10 +114,10 @@ def cut_off_what_was_seen_before(world: World) -> Expected:
 
 
 def hide_a_committed_transaction(world: World) -> Expected:
-    transaction = pick_transaction(world, lambda t: t.told == "commit" and bool(t.there))
+    transaction = pick_transaction(world, lambda t: t.reported == "commit" and bool(t.there))
     if any(not shown_by(world, COMMITTED, r) for r in transaction.there):
         raise Unfit
-    if not world.whole and any(r.told_offset is None for r in transaction.there):
+    if not world.whole and any(r.reported_offset is None for r in transaction.there):
         raise Unfit  # no observer can know of it
     for record in transaction.there:
         hide(world, record)
@@ -160,8 +160,8 @@ def swap_two_records_of_a_producer(world: World) -> Expected:
     log[first.offset], log[second.offset] = second, first
     first.offset, second.offset = second.offset, first.offset
     for record in (first, second):
-        if record.told_offset is not None:
-            record.told_offset = record.offset
+        if record.reported_offset is not None:
+            record.reported_offset = record.offset
     return Expected(MISORDERED, place(first.where, first.offset), name(first))
 
 
@@ -205,7 +205,7 @@ def tear_a_committed_transaction(world: World) -> Expected:
     )
     there = [r for r in transaction.there if shown_by(world, COMMITTED, r)]
     hidden = world.chance.sample(there, world.chance.randint(1, len(there) - 1))
-    if not world.whole and all(r.told_offset is None for r in hidden):
+    if not world.whole and all(r.reported_offset is None for r in hidden):
         raise Unfit  # no observer can know of them
     for record in hidden:
         hide(world, record)
@@ -235,14 +235,14 @@ def show_a_part_of_an_undecided_transaction(world: World) -> Expected:
         world,
         lambda t: (
             t.real == "abort"
-            and t.told in (None, "unknown")
+            and t.reported in (None, "unknown")
             and len([r for r in t.there if shown_by_if_committed(world, r)]) > 1
         ),
     )
     there = [r for r in transaction.there if shown_by_if_committed(world, r)]
     for record in world.chance.sample(there, world.chance.randint(1, len(there) - 1)):
         show(world, record)
-    if not world.whole and not all(r.told_offset is not None for r in transaction.there):
+    if not world.whole and not all(r.reported_offset is not None for r in transaction.there):
         raise Unfit  # that there is more is known only from acknowledgements
     for where in transaction.takes:  # it counts as committed from now on
         world.group[where] = max(world.group[where] or 0, transaction.takes[where])
@@ -257,7 +257,7 @@ def shown_by_if_committed(world: World, record: Sent) -> list[Seen]:
 def show_an_aborted_transaction(world: World) -> Expected:
     transaction = pick_transaction(
         world,
-        lambda t: t.told == "abort" and any(shown_by_if_committed(world, r) for r in t.there),
+        lambda t: t.reported == "abort" and any(shown_by_if_committed(world, r) for r in t.there),
     )
     there = [r for r in transaction.there if shown_by_if_committed(world, r)]
     shown = world.chance.sample(there, world.chance.randint(1, len(there)))
@@ -273,10 +273,12 @@ def set_a_group_to_another_offset(world: World) -> Expected:
         raise Unfit
     where = world.chance.choice(known)
     right = world.group[where]
-    undecided = {t.takes[where] for t in world.transactions if where in t.takes and t.told not in ("commit", "abort")}
-    aborted = {t.takes[where] for t in world.transactions if where in t.takes and t.told == "abort"}
+    undecided = {
+        t.takes[where] for t in world.transactions if where in t.takes and t.reported not in ("commit", "abort")
+    }
+    aborted = {t.takes[where] for t in world.transactions if where in t.takes and t.reported == "abort"}
     older = {t.takes[where] for t in world.transactions if where in t.takes and t.real == "commit"}
-    certain = {t.takes[where] for t in world.transactions if where in t.takes and t.told == "commit"}
+    certain = {t.takes[where] for t in world.transactions if where in t.takes and t.reported == "commit"}
     assert right is not None
     choices: list[int | None] = [right + 100, *sorted((aborted | older) - undecided - {right})]
     if certain:
@@ -295,9 +297,9 @@ def take_a_part_of_the_offsets_of_an_undecided_transaction(world: World) -> Expe
     fit = []
     for transaction in world.transactions:
         places = list(transaction.takes)
-        others = [t for t in world.transactions if t is not transaction and t.told not in ("commit", "abort")]
+        others = [t for t in world.transactions if t is not transaction and t.reported not in ("commit", "abort")]
         alone = all(other.takes.get(w) != world.group[w] for other in others for w in places)
-        undecided = transaction.told in (None, "unknown") and transaction.real == "commit"
+        undecided = transaction.reported in (None, "unknown") and transaction.real == "commit"
         if len(places) > 1 and undecided and alone and all(world.group[w] == transaction.takes[w] for w in places):
             fit.append(transaction)
     if not fit:
@@ -317,10 +319,10 @@ def take_only_the_offsets_of_an_undecided_transaction(world: World) -> Expected:
     transaction = pick_transaction(
         world,
         lambda t: (
-            t.told in (None, "unknown")
+            t.reported in (None, "unknown")
             and t.real == "abort"
             and any(
-                shown_by_if_committed(world, r) and (r.told_offset is not None or shown_by(world, UNCOMMITTED, r))
+                shown_by_if_committed(world, r) and (r.reported_offset is not None or shown_by(world, UNCOMMITTED, r))
                 for r in t.there
             )
             and any(to > (world.group[where] or 0) for where, to in t.takes.items())
@@ -337,7 +339,7 @@ def take_only_the_offsets_of_an_undecided_transaction(world: World) -> Expected:
 # -- phantoms
 
 
-def add_a_record_that_nobody_sent(world: World) -> Expected:
+def add_a_record_without_a_sender(world: World) -> Expected:
     chance = world.chance
     where = chance.choice(world.partitions)
     producer = chance.choice([*world.producers, 77])
@@ -381,19 +383,23 @@ def keep_a_record_from_one_observer(world: World) -> Expected:
 
 
 def show_one_observer_another_record(world: World) -> Expected:
-    view, record = one_of_several(world, told=True)
+    view, record = one_of_several(world, reported=True)
     other = world.pick(lambda r: r is not record and r.outcome != "fail")
     assert record.offset is not None
     view.instead[record.where, record.offset] = other
     return Expected(DISAGREEMENT, place(record.where, record.offset), name(record))
 
 
-def one_of_several(world: World, *, told: bool = False) -> tuple[Seen, Sent]:
+def one_of_several(world: World, *, reported: bool = False) -> tuple[Seen, Sent]:
     """A view, and a record that others show too. A record of a transaction is shown only by others of the same kind."""
     record = world.pick(
-        lambda r: r.offset is not None and world.logs[r.where].count(r) == 1 and (not told or r.told_offset is not None)
+        lambda r: (
+            r.offset is not None
+            and world.logs[r.where].count(r) == 1
+            and (not reported or r.reported_offset is not None)
+        )
     )
-    if any(r is not record and (r.where, r.told_offset) == (record.where, record.offset) for r in world.sent):
+    if any(r is not record and (r.where, r.reported_offset) == (record.where, record.offset) for r in world.sent):
         raise Unfit  # a careless producer reports the same place
     whole, committed = shown_by(world, UNCOMMITTED, record), shown_by(world, COMMITTED, record)
     fit = whole if len(whole) > 1 or committed else []
@@ -405,13 +411,13 @@ def one_of_several(world: World, *, told: bool = False) -> tuple[Seen, Sent]:
 
 
 def acknowledge_a_record_elsewhere(world: World) -> Expected:
-    record = world.pick(lambda r: r.told_offset is not None and visible(world, r))
+    record = world.pick(lambda r: r.reported_offset is not None and visible(world, r))
     if record.transaction is not None and not world.whole:
         raise Unfit
     log = world.logs[record.where]
     assert record.offset is not None
     wrong = world.chance.choice([o for o in range(len(log) + 2) if o != record.offset])
-    record.told_offset = wrong
+    record.reported_offset = wrong
     return Expected(DISAGREEMENT, place(record.where, wrong), name(record))
 
 
@@ -548,7 +554,7 @@ def show_a_live_reader_an_aborted_record(world: World) -> Expected:
         for view in world.following(COMMITTED)
         for record in world.sent
         if record.offset is not None and not record.is_shown and record.producer not in world.careless
-        if record.transaction is not None and record.transaction.told == "abort"
+        if record.transaction is not None and record.transaction.reported == "abort"
         if view.covers(record.where, record.offset) and finally_seen(world, view, record.where, record.offset)
     ]
     if not fits or not world.whole or any(view.starts for view in world.finals):
@@ -608,7 +614,7 @@ MISTAKES = [
     set_a_group_to_another_offset,
     take_a_part_of_the_offsets_of_an_undecided_transaction,
     take_only_the_offsets_of_an_undecided_transaction,
-    add_a_record_that_nobody_sent,
+    add_a_record_without_a_sender,
     add_a_value_of_someone_else,
     add_a_damaged_value,
     add_a_record_that_failed,

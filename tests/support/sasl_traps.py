@@ -11,7 +11,7 @@ from kafwire.security.sasl.exchange import Exchange
 CANARY = "tweety-7f3a"
 
 
-def told(error: BaseException) -> str:
+def reported(error: BaseException) -> str:
     """All that is shown of an error: its text, representation and traceback, with its causes."""
     return "\n".join((str(error), repr(error), *traceback.format_exception(error)))
 
@@ -20,7 +20,7 @@ def check_refused(exchange: Exchange, challenge: bytes) -> AuthenticationError:
     """Check that the exchange refuses a challenge, says why without any secret, and takes nothing afterwards."""
     with pytest.raises(AuthenticationError) as refused:
         exchange.respond(challenge)
-    assert CANARY not in told(refused.value)
+    assert CANARY not in reported(refused.value)
     assert CANARY not in repr(exchange)
     with pytest.raises(AuthenticationError):
         exchange.respond(b"")

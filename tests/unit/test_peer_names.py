@@ -166,8 +166,8 @@ def test_parameters_of_the_peers_are_a_type_error_with_the_line() -> None:
                 with pytest.raises(TypeError) as raised:
                     called = getattr(instance, method)(**{name: None})
                     called.send(None)  # of a coroutine, which begins then
-                told = line_for(line, blocking=blocking)
-                how = told if told.startswith("leave it out") else f"write {told}"
+                reported = line_for(line, blocking=blocking)
+                how = reported if reported.startswith("leave it out") else f"write {reported}"
                 where = f"{kind.__name__}.{method}()"
                 assert str(raised.value) == f"{where} got an unexpected keyword argument {name!r}: {how}"
 

@@ -113,7 +113,7 @@ def test_a_function_gets_topic_and_headers_and_may_add_some() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "value", "told"),
+    ("spec", "value", "reported"),
     [
         (str, 5, "TypeError: text is needed, not int"),
         ("json", object(), "TypeError"),
@@ -123,13 +123,13 @@ def test_a_function_gets_topic_and_headers_and_may_add_some() -> None:
         (lambda *arguments: awaited(*arguments), "x", "give an async function"),  # noqa: PLW0108
     ],
 )
-def test_values_that_cannot_be_serialized(spec: Any, value: Any, told: str) -> None:
+def test_values_that_cannot_be_serialized(spec: Any, value: Any, reported: str) -> None:
     with pytest.raises(SerializationError, match="the value of a record for t cannot be serialized: ") as caught:
         serialized(spec, value)
     error = caught.value
-    assert told in str(error)
+    assert reported in str(error)
     assert (error.topic, error.part, error.partition, error.offset) == ("t", "value", None, -1)
-    assert ("gave" in told) == (error.__cause__ is None)
+    assert ("gave" in reported) == (error.__cause__ is None)
 
 
 @pytest.mark.parametrize(("spec", "data"), [(str, b"\xff"), ("json", b"{"), (Flight, b"{}"), (Person, b"5")])

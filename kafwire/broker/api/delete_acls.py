@@ -28,11 +28,11 @@ def handle(state: ClusterState, request: Request) -> Response:
     for acls in found:
         state.authorizer.remove(acls)
     return response(
-        filter_results=[result(error_message=None, matching_acls=[_told(acl) for acl in acls]) for acls in found]
+        filter_results=[result(error_message=None, matching_acls=[_matching(acl) for acl in acls]) for acls in found]
     )
 
 
-def _told(acl: Acl) -> protocol.DeleteAclsResponse.DeleteAclsMatchingAcl:
+def _matching(acl: Acl) -> protocol.DeleteAclsResponse.DeleteAclsMatchingAcl:
     return protocol.DeleteAclsResponse.DeleteAclsMatchingAcl(
         error_message=None,
         resource_type=acl.resource_type,

@@ -253,16 +253,16 @@ class DelayedFetch:
         for key, each in found.items():
             if each.given:
                 self._give(each, self.context.asked[key].fetch_offset, committed=committed)
-        error, session_id, told = self.context.finish({key: _as_read(each) for key, each in found.items()})
+        error, session_id, included = self.context.finish({key: _as_read(each) for key, each in found.items()})
         topics = [
             response_type.FetchableTopicResponse(
                 topic=name, topic_id=topic_id, partitions=[found[k].part for k in keys]
             )
-            for (name, topic_id), keys in itertools.groupby(told, key=lambda key: key[:2])
+            for (name, topic_id), keys in itertools.groupby(included, key=lambda key: key[:2])
         ]
         response = response_type(error_code=error, session_id=session_id, responses=topics)
         if self.request.version >= FetchRequest.NAMES_LEADERS:
-            leaders = {found[key].part.current_leader.leader_id for key in told} - {-1}
+            leaders = {found[key].part.current_leader.leader_id for key in included} - {-1}
             response.node_endpoints = [self._endpoint(leader) for leader in sorted(leaders)]
         return response
 

@@ -74,8 +74,8 @@ def _refuses(state: ClusterState, request: Request) -> int:
             version=request.version,
         )
         if refusal == ErrorCode.ILLEGAL_GENERATION and not groups.exists(message.group_id):
-            told = request.version >= OffsetCommitRequest.MEMBER_EPOCHS and not state.before_4
-            return ErrorCode.GROUP_ID_NOT_FOUND if told else refusal
+            knows_code = request.version >= OffsetCommitRequest.MEMBER_EPOCHS and not state.before_4
+            return ErrorCode.GROUP_ID_NOT_FOUND if knows_code else refusal
     return refusal
 
 

@@ -139,27 +139,29 @@ class _Fetch:
         quotas: Quotas = self._state.part(Quotas)
         throttle_ms = quotas.fetch(self._request, sum(each.size for each in given.values()))
         parts = {place: Given(code) for place, code in self._refused.items()} | dict(given)
-        told: dict[Place, Any] = {}
+        included: dict[Place, Any] = {}
         code = 0
         if message.share_session_epoch > 0 and self._session.epoch != next_epoch(message.share_session_epoch):
             code = ErrorCode.INVALID_SHARE_SESSION_EPOCH
         elif not throttle_ms:
-            told = {place: self._part(place, each) for place, each in parts.items() if self._tells(place, each)}
+            included = {place: self._part(place, each) for place, each in parts.items() if self._tells(place, each)}
         for place, (error, text) in self._results.items():
-            part = told.setdefault(place, response.PartitionData(partition_index=place[1], records=b""))
+            part = included.setdefault(place, response.PartitionData(partition_index=place[1], records=b""))
             part.acknowledge_error_code, part.acknowledge_error_message = error, text
         if message.share_session_epoch == CLOSES:
             self._partitions.close(self._request.node, self._session.member)
-        by_topic = itertools.groupby(sorted(told, key=lambda place: place[0].int), key=lambda place: place[0])
+        by_topic = itertools.groupby(sorted(included, key=lambda place: place[0].int), key=lambda place: place[0])
         return response(
             throttle_time_ms=throttle_ms,
             error_code=code,
             acquisition_lock_timeout_ms=self._partitions.lock_ms(message.group_id),
             responses=[
-                response.ShareFetchableTopicResponse(topic_id=topic_id, partitions=[told[place] for place in places])
+                response.ShareFetchableTopicResponse(
+                    topic_id=topic_id, partitions=[included[place] for place in places]
+                )
                 for topic_id, places in by_topic
             ],
-            node_endpoints=self._endpoints(told.values()),
+            node_endpoints=self._endpoints(included.values()),
         )
 
     def _tells(self, place: Place, given: Given) -> bool:
@@ -168,10 +170,10 @@ class _Fetch:
         cached = self._session.partitions.get(place)
         if cached is None:
             return False
-        told = cached.tells(has_records=given.size > 0, has_error=given.error != 0)
+        included = cached.tells(has_records=given.size > 0, has_error=given.error != 0)
         if given.size:
             self._session.move_back(place)
-        return told
+        return included
 
     def _part(self, place: Place, given: Given) -> Any:
         response = protocol.ShareFetchResponse

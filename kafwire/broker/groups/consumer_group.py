@@ -104,8 +104,8 @@ class ConsumerGroup:
         self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
     ) -> int:
         """Return the error code for a commit in the name of this member, or 0."""
-        is_nobody = generation == -1 and not member_id and instance_id is None
-        if (generation < 0 and not self.members) or (is_transactional and is_nobody):
+        is_anonymous = generation == -1 and not member_id and instance_id is None
+        if (generation < 0 and not self.members) or (is_transactional and is_anonymous):
             return 0
         member = self.members.get(member_id)
         if member is None:
@@ -165,7 +165,7 @@ class ConsumerGroup:
             heartbeat_interval_ms=self._cluster.group_config_int(self.group_id, "consumer.heartbeat.interval.ms"),
         )
         if message.member_epoch == 0 or is_full or now.assigned != before.assigned:
-            response.assignment = _told(now.assigned)
+            response.assignment = _assignment_of(now.assigned)
         return response
 
     def advance(
@@ -430,7 +430,7 @@ class ConsumerGroup:
             self._time_rebalance(member)
 
 
-def _told(assigned: Collection[TopicPartition]) -> Any:
+def _assignment_of(assigned: Collection[TopicPartition]) -> Any:
     """Return a member's assignment for its response."""
     response = protocol.ConsumerGroupHeartbeatResponse
     topics: dict[uuid.UUID, list[int]] = {}

@@ -52,7 +52,7 @@ class MixedMembers:
             before = group.before(member_id, asked.instance_id, joins=joins, is_classic=True)
             subscription = _subscription(asked.protocols[0][1])
             updated = replace(
-                _told(before, asked, subscription),
+                _updated(before, asked, subscription),
                 rebalance_timeout_ms=before.rebalance_timeout_ms
                 if asked.rebalance_timeout_ms == -1
                 else asked.rebalance_timeout_ms,
@@ -159,12 +159,12 @@ def upgraded(state: ClusterState, classic: ClassicGroup) -> ConsumerGroup:
             subscription = _subscription(member.metadata(classic.protocol_name))
             assigned = mixed._partitions(_assignment(member.assignment))
         except ProtocolError:
-            told = f"Cannot upgrade classic group {classic.group_id} to consumer group because the embedded consumer"
-            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{told} protocol is malformed.") from None
+            problem = f"Cannot upgrade classic group {classic.group_id} to consumer group because the embedded consumer"
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{problem} protocol is malformed.") from None
         before = ConsumerMember(member.member_id, rebalance_timeout_ms=member.rebalance_timeout_ms)
         members.append(
             replace(
-                _told(before, member, subscription),
+                _updated(before, member, subscription),
                 epoch=classic.generation,
                 assigned=dict.fromkeys(assigned, classic.generation),
             )
@@ -217,12 +217,14 @@ def assignment_of(state: ClusterState, partitions: Iterable[TopicPartition], met
         if topic_id in state.topics.by_id:
             topics.setdefault(state.topics.by_id[topic_id].name, []).append(index)
     kind = ConsumerProtocolAssignment
-    told = kind(assigned_partitions=[kind.TopicPartition(topic=name, partitions=its) for name, its in topics.items()])
+    assignment = kind(
+        assigned_partitions=[kind.TopicPartition(topic=name, partitions=its) for name, its in topics.items()]
+    )
     version = int.from_bytes(metadata[:2], "big", signed=True)
-    return encode_versioned(told, min(max(version, 0), kind.max_version))
+    return encode_versioned(assignment, min(max(version, 0), kind.max_version))
 
 
-def _told(before: ConsumerMember, asked: Member, subscription: ConsumerProtocolSubscription) -> ConsumerMember:
+def _updated(before: ConsumerMember, asked: Member, subscription: ConsumerProtocolSubscription) -> ConsumerMember:
     return replace(
         before,
         instance_id=before.instance_id if asked.instance_id is None else asked.instance_id,

@@ -119,7 +119,7 @@ class ShareGroup:
         )
         is_full = message.subscribed_topic_names is not None
         if message.member_epoch == 0 or is_full or now.assigned != before.assigned:
-            response.assignment = _told(now.assigned)
+            response.assignment = _assignment_of(now.assigned)
         self._make_ready(after)
         return response
 
@@ -241,7 +241,7 @@ def _names(members: dict[str, ShareMember]) -> Counter[str]:
     return Counter(name for each in members.values() for name in each.topics)
 
 
-def _told(assigned: Collection[TopicPartition]) -> Any:
+def _assignment_of(assigned: Collection[TopicPartition]) -> Any:
     """Return a member's assignment for its response."""
     response = protocol.ShareGroupHeartbeatResponse
     topics: dict[uuid.UUID, list[int]] = {}

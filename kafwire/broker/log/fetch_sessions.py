@@ -43,11 +43,11 @@ class Cached(Generic[A]):
 
     def tell(self, read: Read) -> bool:
         """True if the response must have the partition; its state is then known to the client."""
-        told = read.size > 0 or read.urgent or read.error != 0
-        told |= self.high_watermark != read.high_watermark or self.log_start != read.log_start
+        included = read.size > 0 or read.urgent or read.error != 0
+        included |= self.high_watermark != read.high_watermark or self.log_start != read.log_start
         self.high_watermark = -1 if read.error else read.high_watermark
         self.log_start = read.log_start
-        return told
+        return included
 
 
 @dataclass(slots=True)
@@ -85,15 +85,15 @@ class Context(Generic[K, A]):
             return 0, session_id, list(reads)
         if self.session.epoch != self.broker.next_epoch(self.epoch):
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH, self.session.session_id, []
-        told = []
+        included = []
         for key, read in reads.items():
             cached = self.session.partitions.get(key)
             if cached is None or not cached.tell(read):
                 continue
-            told.append(key)
+            included.append(key)
             if read.size:
                 self.session.partitions[key] = self.session.partitions.pop(key)
-        return 0, self.session.session_id, told
+        return 0, self.session.session_id, included
 
     def throttled(self) -> tuple[int, int, list[K]]:
         """Return the head of the empty response for a client over its quota."""

@@ -117,8 +117,8 @@ class ProducerStates:
         if header.producer_epoch < known:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if entry is not None and entry.lowest is not None:
-            begins_anew = entry.from_zero and not batches and header.base_sequence > 0
-            if begins_anew or header.base_sequence > entry.lowest:
+            restarts = entry.from_zero and not batches and header.base_sequence > 0
+            if restarts or header.base_sequence > entry.lowest:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if header.producer_epoch > known:
             # A producer that the leader does not know may start with any number.

@@ -38,13 +38,13 @@ def cluster_operations(state: ClusterState, request: Request) -> int:
 
 def tell(state: ClusterState, request: Request) -> None:
     """Put the client's operations into the response, where they do not depend on the handler."""
-    its = _TOLD.get(request.name)
+    its = _PLACES.get(request.name)
     if its is not None and its[0](request.message):
-        request.edits.append(lambda response: _told(state, request, response))
+        request.edits.append(lambda response: _with_operations(state, request, response))
 
 
-def _told(state: ClusterState, request: Request, response: Response) -> Response:
-    _, array, name, resource_type, field = _TOLD[request.name]
+def _with_operations(state: ClusterState, request: Request, response: Response) -> Response:
+    _, array, name, resource_type, field = _PLACES[request.name]
     if not isinstance(response, Struct):
         return response
     if not array:
@@ -61,7 +61,7 @@ def _is_asked(message: Any) -> bool:
 
 
 # By API: whether the request wants them, and their place in the response.
-_TOLD = {
+_PLACES = {
     "ConsumerGroupDescribe": (_is_asked, "groups", "group_id", ResourceType.GROUP, "authorized_operations"),
     "DescribeCluster": (
         lambda message: message.include_cluster_authorized_operations,

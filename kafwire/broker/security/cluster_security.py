@@ -195,28 +195,28 @@ class ClusterSecurity:
 
     def _save(self) -> None:
         """Save the data for `load`, passwords included, in a file that only its owner may read."""
-        told = {
-            "listeners": [_told(listener) for listener in self.listeners],
+        stored = {
+            "listeners": [_fields_of(listener) for listener in self.listeners],
             "ports": dict(self.ports),
             "nodes": dict(self.nodes),
             "token_key": self.token_key.reveal(),
         }
-        write_private(self.folder / _FILE, json.dumps(told).encode())
+        write_private(self.folder / _FILE, json.dumps(stored).encode())
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Return the security of a cluster that another process of this user runs."""
-        told = json.loads((folder / _FILE).read_bytes())
-        listeners = tuple(_from_told(each) for each in told["listeners"])
-        return cls(folder, listeners, told["ports"], told["nodes"], Secret(told["token_key"]))
+        stored = json.loads((folder / _FILE).read_bytes())
+        listeners = tuple(_from_fields(each) for each in stored["listeners"])
+        return cls(folder, listeners, stored["ports"], stored["nodes"], Secret(stored["token_key"]))
 
 
-def _told(listener: Security) -> dict[str, Any]:
+def _fields_of(listener: Security) -> dict[str, Any]:
     fields = dict(vars(listener))
     fields["users"] = {user: Secret(password).reveal() for user, password in listener.users.items()}
     fields["properties"] = {key: str(value) for key, value in listener.properties.items()}
     return fields | {key: fields[key] and str(fields[key]) for key in _PATHS}
 
 
-def _from_told(fields: dict[str, Any]) -> Security:
+def _from_fields(fields: dict[str, Any]) -> Security:
     return Security(**(fields | {key: fields[key] and Path(fields[key]) for key in _PATHS}))

@@ -75,8 +75,8 @@ def jvm_options(listeners: Iterable[Security], files: BrokerFiles) -> list[str]:
 
 def jaas_entry(module: str, options: Mapping[str, str]) -> str:
     """Return a JAAS configuration of one login module; names and values of its options may be any text."""
-    told = "".join(f" {_quoted(key)}={_quoted(value)}" for key, value in options.items())
-    return f"{module} required{told};"
+    written = "".join(f" {_quoted(key)}={_quoted(value)}" for key, value in options.items())
+    return f"{module} required{written};"
 
 
 def _prefix(listener: Security) -> str:

@@ -2,14 +2,14 @@
 
     ApiVersions at most once, SaslHandshake, tokens, then anything; SaslHandshake again, when sessions end.
 
-`Connection.is_ready` is True once the client is authenticated; it keeps its `principal` until the connection ends.
+`ClientConnection.is_ready` is True once the client is authenticated; it keeps its `principal` until the connection ends.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafwire.broker.request import HANG_UP, LATER, Connection, Request, Response
+from kafwire.broker.request import HANG_UP, LATER, ClientConnection, Request, Response
 from kafwire.broker.security.credentials import Credentials
 from kafwire.broker.security.sasl_server import PlainServer, SaslRefusedError, SaslServer, ScramServer
 from kafwire.errors import ErrorCode
@@ -21,7 +21,7 @@ REAUTHENTICATION_INTERVAL_MS = 1000.0
 
 
 class Login:
-    """The authentication of one connection: `Connection.login`."""
+    """The authentication of one connection: `ClientConnection.login`."""
 
     def __init__(self) -> None:
         self.mechanism = ""
@@ -37,7 +37,7 @@ class Login:
         return self.is_bare and (self.exchange is not None or self.is_other_mechanism)
 
 
-def login_of(connection: Connection) -> Login:
+def login_of(connection: ClientConnection) -> Login:
     """Return the login of a connection, created at the first call."""
     if connection.login is None:
         connection.login = Login()
@@ -77,7 +77,7 @@ def close_after(state: ClusterState, request: Request, response: Response) -> Re
     return LATER
 
 
-def may_begin_again(state: ClusterState, connection: Connection) -> bool:
+def may_begin_again(state: ClusterState, connection: ClientConnection) -> bool:
     """True if a connection may authenticate again: if its session ends at all, and once a second."""
     began_ms = login_of(connection).began_again_ms
     return connection.session_ends_ms is not None and (
@@ -85,7 +85,7 @@ def may_begin_again(state: ClusterState, connection: Connection) -> bool:
     )
 
 
-def begin(state: ClusterState, connection: Connection, mechanism: str, *, is_bare: bool) -> None:
+def begin(state: ClusterState, connection: ClientConnection, mechanism: str, *, is_bare: bool) -> None:
     """Begin an exchange with a mechanism that the listener has."""
     login = login_of(connection)
     login.is_bare = is_bare
@@ -102,7 +102,7 @@ def begin(state: ClusterState, connection: Connection, mechanism: str, *, is_bar
         login.exchange = ScramServer(mechanism, lambda user: credentials.scram.get((mechanism, user)), state.random)
 
 
-def advance(state: ClusterState, connection: Connection, token: bytes) -> tuple[bytes, int]:
+def advance(state: ClusterState, connection: ClientConnection, token: bytes) -> tuple[bytes, int]:
     """Process a client's token. Return the response token, and the session's lifetime in milliseconds, 0: for ever.
 
     Raises `SaslRefusedError` with the text for the client.

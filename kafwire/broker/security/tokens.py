@@ -38,9 +38,9 @@ class TokenIssuer:
     ) -> str:
         """Return a token of a subject that is valid from now on; `claims` override its claims."""
         now = int(time.time())
-        told: dict[str, object] = {"sub": subject, "iat": now, "exp": int(now + lifetime_s), "scope": "kafka"}
-        told |= {name: value for name, value in (("aud", audience), ("iss", issuer)) if value is not None}
-        return self.sign(told | claims)
+        standard: dict[str, object] = {"sub": subject, "iat": now, "exp": int(now + lifetime_s), "scope": "kafka"}
+        standard |= {name: value for name, value in (("aud", audience), ("iss", issuer)) if value is not None}
+        return self.sign(standard | claims)
 
 
 def make_issuer(folder: Path) -> TokenIssuer:

@@ -22,7 +22,7 @@ from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kafwire.broker.log.partition import Partition
-    from kafwire.broker.request import Connection
+    from kafwire.broker.request import ClientConnection
     from kafwire.broker.state import ClusterState
     from kafwire.broker.timers import Timer
 
@@ -181,7 +181,7 @@ class SharePartitions:
         if session is not None:
             self.release(node, session)
 
-    def _on_disconnect(self, connection: Connection) -> None:
+    def _on_disconnect(self, connection: ClientConnection) -> None:
         """End the session that a connection opened; after the last one of a group, forget its share partitions here."""
         sessions = self._sessions.get(connection.node)
         session = None if sessions is None else sessions.opened_by(connection.number)

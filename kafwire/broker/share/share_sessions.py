@@ -29,9 +29,9 @@ class Cached:
 
     def tells(self, *, has_records: bool, has_error: bool) -> bool:
         """Return True if a response names it. After an error, the next response names it too."""
-        told = has_records or has_error or self.has_news
+        included = has_records or has_error or self.has_news
         self.has_news = has_error
-        return told
+        return included
 
 
 @dataclass(slots=True, eq=False)

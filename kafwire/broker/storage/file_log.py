@@ -80,7 +80,7 @@ class FileLog:
         self.start_offset = max(start_offset, self._segments[0].base_offset)
         self.end_offset = max(self._segments[-1].next_offset, self.start_offset)
         if self._segments[-1].next_offset < self.start_offset:
-            self._start_anew(self.start_offset)
+            self._restart(self.start_offset)
         self._load_epochs(is_clean=is_clean)
 
     # --- opening
@@ -303,7 +303,7 @@ class FileLog:
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
             self._segments.pop().delete()
         if self._segments[-1].base_offset > offset:
-            self._start_anew(offset)
+            self._restart(offset)
         else:
             self._segments[-1].truncate(offset)
         self.end_offset = min(self.end_offset, offset)
@@ -312,7 +312,7 @@ class FileLog:
             self.epochs = kept
             self._write_epochs()
 
-    def _start_anew(self, offset: int) -> None:
+    def _restart(self, offset: int) -> None:
         new = Segment(self._pool, self.folder, offset)
         for segment in self._segments:
             segment.delete()
@@ -325,7 +325,7 @@ class FileLog:
         self.end_offset = max(self.end_offset, self.start_offset)
         if self._segments[-1].next_offset <= self.start_offset:
             if self._segments[-1].base_offset < self.end_offset:
-                self._start_anew(self.end_offset)
+                self._restart(self.end_offset)
             return
         while len(self._segments) > 1 and self._segments[1].base_offset <= self.start_offset:
             self._segments.pop(0).delete()

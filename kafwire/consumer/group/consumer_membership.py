@@ -61,7 +61,7 @@ class ConsumerMembership:
         self._is_looking = False  # a look-up of ids is in progress
         self._look_ups = 0  # look-ups in a row that did not find all names
         self._look_ms = 0.0  # when the next look-up begins
-        self._told: dict[str, Any] = {}  # fields and values that the coordinator has received
+        self._known: dict[str, Any] = {}  # fields and values that the coordinator has received
         self._in_flight: Any = None
         self._sending: dict[str, Any] = {}  # fields and values of the heartbeat in flight
         self._failures = 0
@@ -106,7 +106,7 @@ class ConsumerMembership:
             # Keep member id and epoch after a failure: the member has not left, and the coordinator refuses a static
             # member as new before it has left. The cause of the refusal may be gone.
             self.state = State.JOINING
-            self._told = {}
+            self._known = {}
         return self._beat_at(now)
 
     def tick(self, now: float) -> list[Action]:
@@ -183,7 +183,7 @@ class ConsumerMembership:
         if response.error_code:
             return self._refused(response.error_code, response.error_message, now)
         self._failures = 0
-        self._told |= self._sending
+        self._known |= self._sending
         if response.member_id:  # in version 0 the coordinator makes the id
             self._member_id = response.member_id
         self._epoch = response.member_epoch
@@ -194,7 +194,7 @@ class ConsumerMembership:
             self._look_ups, self._look_ms = 0, now
             # Send the owned partitions again, even unchanged: the coordinator waits for the member to report that it
             # does not own a partition that was assigned, and withdrawn before the member took it.
-            self._told.pop("topic_partitions", None)
+            self._known.pop("topic_partitions", None)
             self._target = frozenset(
                 (topic.topic_id, number)
                 for topic in response.assignment.topic_partitions
@@ -254,7 +254,7 @@ class ConsumerMembership:
             "server_assignor": options.assignor,
             "topic_partitions": [(topic_id, tuple(numbers)) for topic_id, numbers in held.items()],
         }
-        if self._pattern is not None or "subscribed_topic_regex" in self._told:
+        if self._pattern is not None or "subscribed_topic_regex" in self._known:
             fields["subscribed_topic_regex"] = self._pattern or ""
         return fields
 
@@ -263,7 +263,7 @@ class ConsumerMembership:
         return {
             name: value
             for name, value in self._fields().items()
-            if value is not None and (name not in self._told or self._told[name] != value)
+            if value is not None and (name not in self._known or self._known[name] != value)
         }
 
     def _beat(self) -> list[Action]:
@@ -342,7 +342,7 @@ class ConsumerMembership:
         return self._fail(why_fatal(code, doing, self._options.group_id, said))
 
     def _retry(self, now: float) -> list[Action]:
-        self._told = {}
+        self._known = {}
         self._failures += 1
         self._beat_ms = now + self._options.backoff_ms(self._failures)
         return []

@@ -225,7 +225,7 @@ class ShareCore:
         """Wait until the brokers have processed all acknowledgements. Raises `BrokerError` for refused ones."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await self.fetcher.told()
+                await self.fetcher.acknowledge_all()
         except TimeoutError:
             raise KafkaTimeoutError(
                 f"brokers did not respond to acknowledgements of group {self.config.group_id!r} within "

@@ -98,7 +98,7 @@ class ShareFetcher:
         self.acknowledged = 0
         self._nodes: dict[int, ShareNode] = {}
         self._demand = 0
-        self._told_waits = 0
+        self._waiting_calls = 0
         self.refused = Refusals()
         self._commits = False  # the user calls `commit`, which reports refusals
         self._turns = FetchTurns(config)
@@ -168,9 +168,9 @@ class ShareFetcher:
         node.is_due = True
         self.pump()
 
-    async def told(self) -> None:
+    async def acknowledge_all(self) -> None:
         """Wait until all acknowledgements are sent and have responses. Raises `BrokerError` for refused ones."""
-        self._told_waits += 1
+        self._waiting_calls += 1
         self._commits = True
         self.renewal.called()
         try:
@@ -181,7 +181,7 @@ class ShareFetcher:
                 self.pump()
                 await self._news.wait()
         finally:
-            self._told_waits -= 1
+            self._waiting_calls -= 1
         refused = self.refused.take()
         if refused is not None:
             raise refused
@@ -242,7 +242,7 @@ class ShareFetcher:
         for number in {*led, *self._nodes}:
             node = self._node(number)
             wants = number in wanted
-            is_due = node.is_due or self._told_waits > 0
+            is_due = node.is_due or self._waiting_calls > 0
             if not node.is_busy and (wants or node.to_renew or (is_due and not node.outgoing.is_empty)):
                 node.is_busy = True
                 wait_ms = self._turns.begin(number, led, self._engine.now_ms()) if wants else None

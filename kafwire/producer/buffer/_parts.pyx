@@ -83,18 +83,18 @@ cdef list place_batch_again(Queues queues, ProducerBatch batch):
     cdef int64_t base
     cdef int codec = 0
     cdef uint16_t attributes
-    made_anew = f"topic {queue.topic!r} was recreated, with {partitions} partitions instead of {before}: "
+    recreated = f"topic {queue.topic!r} was recreated, with {partitions} partitions instead of {before}: "
     if queue.partition < partitions and (before == partitions or batch.placed == batch.count):
         batch.queue = topic.queues[queue.partition]
         return [(batch.queue, batch)]
     if batch.placed == batch.count:
         raise KafkaError(
-            f"{made_anew}{batch.count} record(s) are not in the log: their partition {queue.partition} no longer "
+            f"{recreated}{batch.count} record(s) are not in the log: their partition {queue.partition} no longer "
             "exists"
         )
     if batch.placed or queues.rule.spread == SPREAD_FUNCTION:
         raise KafkaError(
-            f"{made_anew}{batch.count} record(s) are not in the log, as their partitions were not all chosen by "
+            f"{recreated}{batch.count} record(s) are not in the log, as their partitions were not all chosen by "
             "kafwire, or by the user's partitioner function: send them again"
         )
     if batch.wire is NULL:

@@ -78,7 +78,7 @@ cdef class Queues:
     cdef readonly int32_t passes  # threads that append rows without the GIL
 
     cdef Topic make_topic(self, str name, int32_t partitions, PartitionWeights weights)
-    cdef int32_t stick_anew(self, Topic topic, size_t bound) noexcept
+    cdef int32_t choose_sticky(self, Topic topic, size_t bound) noexcept
     cdef void linger(self, ProducerBatch batch) noexcept
     cdef void close_batch(self, ProducerBatch batch, bint queued=*, bint tell=*) noexcept
     cdef void make_ready(self, PartitionQueue queue) noexcept
@@ -94,5 +94,5 @@ cdef class Queues:
 cdef inline int32_t stick(Queues queues, Topic topic, size_t bound) noexcept:
     """Return the sticky partition for `bound` bytes; it changes after `batch_size` bytes (KIP-794)."""
     if is_over(&topic.sticky_state, bound, queues.batch_size):
-        return queues.stick_anew(topic, bound)
+        return queues.choose_sticky(topic, bound)
     return topic.sticky_state.sticky

@@ -147,7 +147,7 @@ cdef class Queues:
         if topic.sticky_state.sticky not in weights.ids:
             topic.sticky_state.sticky = -1
 
-    cdef int32_t stick_anew(self, Topic topic, size_t bound) noexcept:
+    cdef int32_t choose_sticky(self, Topic topic, size_t bound) noexcept:
         """Return the sticky partition for `bound` bytes when the current one has had a batch of them.
 
         It is another partition, unless the open batch of the current one still has room: that batch would leave half

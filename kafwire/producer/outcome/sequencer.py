@@ -214,7 +214,7 @@ class Sequencer(Generic[B]):
         waits = self._in_flight or any(batch.ordinal in self._uncertain for batch in self._retries)
         return self._needs_epoch and not waits and self._is_stuck_with(current)
 
-    def anew(self) -> Sequencer[B]:
+    def restarted(self) -> Sequencer[B]:
         """Return a sequencer for another log of the same name, as of a recreated topic, without state of the producer.
 
         The numbers go on nevertheless: if it is the same log, which lagging brokers may report, repeated numbers would

@@ -66,7 +66,7 @@ class RecreatedTopics:
     def next_sequencer(self, where: Where) -> Sequencer[ProducerBatch] | None:
         """Return the sequencer for a partition of the new topic; None: no batch was ever sent to the old partition."""
         sequencer = self._sequencers.pop(where, None)
-        return None if sequencer is None else sequencer.anew()
+        return None if sequencer is None else sequencer.restarted()
 
     def move_over(self) -> Iterator[PartitionQueue]:
         """Move the batches of old topics to the new ones when that is possible; yield the queues that got batches."""

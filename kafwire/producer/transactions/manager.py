@@ -89,7 +89,7 @@ class Transactions:
         self._waiting: set[asyncio.Future[None]] = set()
         self._task: asyncio.Task[None] | None = None
         # until it returns: the ending that a call wants, of which transaction
-        self._untold: tuple[State, int] | None = None
+        self._unreported: tuple[State, int] | None = None
         self._closed = False
         self._problem: Exception | None = None
         records.accumulator.send_gate = self._refusal
@@ -195,18 +195,18 @@ class Transactions:
 
     def _has_come_to(self, ending: State) -> bool:
         """True if the ending that a timed-out call wanted was reached since: the repeated call returns at once."""
-        has_come = self._untold == (ending, self._logic.ended) and self._logic.ended == self._logic.number
+        has_come = self._unreported == (ending, self._logic.ended) and self._logic.ended == self._logic.number
         if has_come:
-            self._untold = None
+            self._unreported = None
         return has_come
 
     async def _end(self, timeout_s: float | None, what: str, ending: State) -> None:
         self._look()
         self._go_on()
         number = self._logic.number
-        self._untold = ending, number
+        self._unreported = ending, number
         await self._until(lambda: self._logic.ended >= number or self.state is not ending, timeout_s, what)
-        self._untold = None
+        self._unreported = None
         if self._logic.ended < number and self._logic.error is not None:
             raise self._logic.error.with_traceback(None)
 
@@ -244,10 +244,10 @@ class Transactions:
 
     def batch_failed(self, error: KafkaError, *, numbered: bool) -> KafkaError:
         """Note that a batch failed for good; return the error for its deliveries."""
-        told = self._logic.batch_failed(error, numbered=numbered)
+        failure = self._logic.batch_failed(error, numbered=numbered)
         self._look()
         self._news.set()
-        return told
+        return failure
 
     def on_progress(self) -> None:
         """Continue an ending that may have waited for batches."""

@@ -95,7 +95,7 @@ struct kw_loop {
     posted *posts[BUCKETS];  /* those in `out`, by cookie */
     int notified, stopped;
     int filtering;  /* atomic: a response filter sees responses that are not in `out` yet */
-    int told;  /* kw_loop_tell was called meanwhile */
+    int tell_called;  /* kw_loop_tell was called meanwhile */
 
     pthread_mutex_t stop_lock;
     int joined;
@@ -174,8 +174,8 @@ static void publish_frames(kw_loop *loop, connection *c) {
     else
         loop->out.first = done->first;
     loop->out.last = done->last;
-    if (!later || loop->told) notify(loop);
-    loop->told = 0;
+    if (!later || loop->tell_called) notify(loop);
+    loop->tell_called = 0;
     __atomic_store_n(&loop->filtering, 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&loop->out_lock);
     done->first = done->last = NULL;
@@ -755,7 +755,7 @@ int kw_loop_tell(kw_loop *loop) {
     if (forked(loop)) return -ECHILD;
     pthread_mutex_lock(&loop->out_lock);
     if (loop->out.first) notify(loop);
-    if (__atomic_load_n(&loop->filtering, __ATOMIC_RELAXED)) loop->told = 1;
+    if (__atomic_load_n(&loop->filtering, __ATOMIC_RELAXED)) loop->tell_called = 1;
     pthread_mutex_unlock(&loop->out_lock);
     return 0;
 }

@@ -7,14 +7,14 @@ from kafwire.lazy_names import lazy_names
 if TYPE_CHECKING:
     from kafwire.broker.setup_error import SetupError
     from kafwire.testing.cluster.kafka_cluster import KafkaCluster, prepare
-    from kafwire.testing.cluster.node import ClusterError, Node
+    from kafwire.testing.cluster.node import ClusterError, KafkaNode
 
-__all__ = ["ClusterError", "KafkaCluster", "Node", "SetupError", "prepare"]
+__all__ = ["ClusterError", "KafkaCluster", "KafkaNode", "SetupError", "prepare"]
 
 _HOMES = {
     "ClusterError": "kafwire.testing.cluster.node",
     "KafkaCluster": "kafwire.testing.cluster.kafka_cluster",
-    "Node": "kafwire.testing.cluster.node",
+    "KafkaNode": "kafwire.testing.cluster.node",
     "SetupError": "kafwire.broker.setup_error",
     "prepare": "kafwire.testing.cluster.kafka_cluster",
 }

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from kafwire.testing.cluster.kafka import kept
 from kafwire.testing.cluster.launcher import Launcher
-from kafwire.testing.cluster.node import ClusterError, Node
+from kafwire.testing.cluster.node import ClusterError, KafkaNode
 
 
-def format_nodes(nodes: Sequence[Node], launcher: Launcher, options: Sequence[str], timeout: float) -> None:
+def format_nodes(nodes: Sequence[KafkaNode], launcher: Launcher, options: Sequence[str], timeout: float) -> None:
     """Format all nodes of a new cluster; `options` are the storage tool's, `timeout` is in seconds."""
     first = nodes[0]
     template = kept(launcher.version, "formatted", *options)
@@ -33,7 +33,7 @@ def format_nodes(nodes: Sequence[Node], launcher: Launcher, options: Sequence[st
         properties.write_text("".join(f"{key}={value}\n" for key, value in (dict(lines) | own).items()))
 
 
-def _run_storage_tool(node: Node, launcher: Launcher, options: Sequence[str], timeout: float) -> None:
+def _run_storage_tool(node: KafkaNode, launcher: Launcher, options: Sequence[str], timeout: float) -> None:
     process = launcher.launch(
         "kafka.tools.StorageTool",
         "format",

@@ -38,7 +38,7 @@ from kafwire.handles import refuse_copies
 from kafwire.testing.cluster.formatting import format_nodes
 from kafwire.testing.cluster.kafka import DEFAULT_VERSION, cache_folder
 from kafwire.testing.cluster.launcher import Launcher, class_archive
-from kafwire.testing.cluster.node import POLL_SECONDS, TAIL_LINES, ClusterError, Node
+from kafwire.testing.cluster.node import POLL_SECONDS, TAIL_LINES, ClusterError, KafkaNode
 from kafwire.testing.cluster.node_properties import append_listeners, default_properties, property_texts
 from kafwire.testing.cluster.proxies import ClusterProxies
 from kafwire.testing.cluster.scram_users import create_users
@@ -110,7 +110,7 @@ class KafkaCluster:
         if not 1 <= nodes <= 3:
             message = f"a test cluster has 1 to 3 nodes, not {nodes}"
             raise ValueError(message)
-        self.nodes: list[Node] = []
+        self.nodes: list[KafkaNode] = []
         self._count = nodes
         self._properties = property_texts(properties or {})
         self._node_properties = {node: property_texts(own) for node, own in (node_properties or {}).items()}
@@ -228,7 +228,7 @@ class KafkaCluster:
         """
         return self._proxies.before[self.security.listener(listener).name]
 
-    def node(self, node_id: int) -> Node:
+    def node(self, node_id: int) -> KafkaNode:
         """Return the node with an id.
 
         Args:
@@ -332,14 +332,14 @@ class KafkaCluster:
         Returns:
             The cluster.
         """
-        told = json.loads(description)
-        cluster = cls(len(told["nodes"]), told["version"])
+        described = json.loads(description)
+        cluster = cls(len(described["nodes"]), described["version"])
         cluster._owner = 0
-        if told["security"] is not None:
-            cluster._security = ClusterSecurity.load(Path(told["security"]))
-        for number, (port, pid, folder, properties) in enumerate(told["nodes"], 1):
+        if described["security"] is not None:
+            cluster._security = ClusterSecurity.load(Path(described["security"]))
+        for number, (port, pid, folder, properties) in enumerate(described["nodes"], 1):
             launcher, on_change = cluster._launcher, cluster._proxies.tell
-            cluster.nodes.append(Node(number, Path(folder), port, properties, launcher, on_change, pid=pid))
+            cluster.nodes.append(KafkaNode(number, Path(folder), port, properties, launcher, on_change, pid=pid))
         return cluster
 
     def logs(self, lines: int = TAIL_LINES) -> str:
@@ -406,7 +406,7 @@ class KafkaCluster:
         if self._security is not None:
             create_users(self._security, self.nodes, self._start_timeout)
 
-    def _make_node(self, node_id: int, ports: Ports) -> Node:
+    def _make_node(self, node_id: int, ports: Ports) -> KafkaNode:
         assert self._folder is not None
         folder = self._folder / f"node-{node_id}"
         folder.mkdir()
@@ -417,7 +417,7 @@ class KafkaCluster:
             secrets = self._security.secret_properties()
         properties |= self._properties | self._node_properties.get(node_id, {})
         launcher, port = self._launcher, ports.listeners[node_id]
-        node = Node(node_id, folder, port, properties, launcher, self._proxies.tell, secrets=secrets)
+        node = KafkaNode(node_id, folder, port, properties, launcher, self._proxies.tell, secrets=secrets)
         node.properties.setdefault("log.dirs", str(node.data))
         node.write_configuration()
         return node

@@ -56,7 +56,7 @@ def _state_of(pid: int) -> str:
     return subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
 
 
-class Node:
+class KafkaNode:
     """One node of a cluster: a broker and controller that can be started, stopped, paused and killed.
 
     `KafkaCluster` makes it.

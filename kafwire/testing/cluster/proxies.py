@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kafwire.broker.ports import HOST, Ports
 from kafwire.broker.security.security import Security
-from kafwire.testing.cluster.node import ClusterError, Node
+from kafwire.testing.cluster.node import ClusterError, KafkaNode
 from kafwire.testing.faults import FaultProxy, Rule
 from kafwire.testing.faults.sources import source_of
 
@@ -49,7 +49,7 @@ class ClusterProxies:
             self._seed = proxy.seed
             _start(proxy, "the proxies cannot listen")
 
-    def start_between(self, ports: Ports, nodes: Sequence[Node]) -> None:
+    def start_between(self, ports: Ports, nodes: Sequence[KafkaNode]) -> None:
         """Start the proxies between the nodes; `nodes` has the process ids once they run."""
         targets = {node: f"{HOST}:{port}" for node, port in ports.brokers.items()}
         targets |= {_CONTROLLER + node: f"{HOST}:{port}" for node, port in ports.controllers.items()}

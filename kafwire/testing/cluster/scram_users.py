@@ -22,7 +22,7 @@ from kafwire.protocol import (
     SaslHandshakeRequest,
 )
 from kafwire.protocol.framing import decode_response, encode_request
-from kafwire.testing.cluster.node import POLL_SECONDS, ClusterError, Node
+from kafwire.testing.cluster.node import POLL_SECONDS, ClusterError, KafkaNode
 
 __all__ = ["create_scram_users", "create_users", "exchange", "unverified", "wait_for_scram_user"]
 
@@ -45,7 +45,7 @@ def exchange(connection: socket.socket, message: Request[R], version: int) -> R:
     return decode_response(type(message), response, version)[1]
 
 
-def create_users(security: ClusterSecurity, nodes: Sequence[Node], timeout: float) -> None:
+def create_users(security: ClusterSecurity, nodes: Sequence[KafkaNode], timeout: float) -> None:
     """Create the SCRAM users of a cluster, and wait until all nodes, which must run, know them."""
     scram = [listener for listener in security.listeners if listener.has_scram]
     users: dict[str, dict[str, str]] = {}

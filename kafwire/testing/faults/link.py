@@ -44,7 +44,9 @@ class Link:
         self._broker: socket.socket | None = socket.socket(family, socket.SOCK_STREAM)
         self._connected = False
         self._client_done = False  # the client has closed its side
-        self._client_told = False  # the proxy has closed its side to the client; the client's further bytes are ignored
+        self._client_closed = (
+            False  # the proxy has closed its side to the client; the client's further bytes are ignored
+        )
         self._client_blocked = self._broker_blocked = False
         self._scheduled: float | None = None
         for end in (self._client, self._broker):
@@ -93,7 +95,7 @@ class Link:
             except OSError:
                 self._client_lost()
             else:
-                if self._client_told:
+                if self._client_closed:
                     if not data:
                         self._end_client()
                 elif data:
@@ -140,7 +142,7 @@ class Link:
 
     def _write_client(self, now: float) -> None:
         self._client_blocked = False
-        if self._client_told:
+        if self._client_closed:
             return
         while self._client is not None and (piece := self.talk.to_client.take(now)) is not None:
             if piece is End.RESET:
@@ -159,7 +161,7 @@ class Link:
 
     def _watch(self) -> None:
         if self._client is not None:
-            reads = self._client_told or (not self._client_done and self.talk.to_broker.size < _BACKLOG_BYTES)
+            reads = self._client_closed or (not self._client_done and self.talk.to_broker.size < _BACKLOG_BYTES)
             events = (_READ if reads else 0) | (_WRITE if self._client_blocked else 0)
             self._reactor.watch(self._client, events, self._on_client)
         if self._broker is not None:
@@ -184,7 +186,7 @@ class Link:
             return
         with contextlib.suppress(OSError):
             self._client.shutdown(socket.SHUT_WR)
-        self._client_told = True
+        self._client_closed = True
         self._reactor.later(now + _LAST_WORDS_SECONDS, self._on_last_words)
 
     def _on_last_words(self, now: float) -> None:

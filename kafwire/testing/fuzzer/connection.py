@@ -51,7 +51,7 @@ class BadSizeError(Exception):
     """The size that the server announced for its response is impossible."""
 
 
-class Connection:
+class TargetConnection:
     """A connected socket that sends given bytes and reads whole frames."""
 
     def __init__(self, target: Target) -> None:

@@ -16,7 +16,7 @@ from kafwire.testing.fuzzer import case as cases
 from kafwire.testing.fuzzer import damage, paths
 from kafwire.testing.fuzzer.anatomy import dissect
 from kafwire.testing.fuzzer.case import Bind, Case, Step
-from kafwire.testing.fuzzer.connection import CLIENT_ID, BadSizeError, ClosedError, Connection, Target
+from kafwire.testing.fuzzer.connection import CLIENT_ID, BadSizeError, ClosedError, Target, TargetConnection
 from kafwire.testing.fuzzer.generate import FRESH
 from kafwire.testing.fuzzer.oddities import stamp
 from kafwire.testing.fuzzer.safety import frames_of, permits, read_request, request_class, unfinished
@@ -95,7 +95,7 @@ class _Run:
         self.ids = ids
         self.token = secrets.token_hex(len(FRESH) // 2)
         self.responses: list[Response] = []
-        self.connection: Connection | None = None
+        self.connection: TargetConnection | None = None
 
     def close(self) -> None:
         if self.connection is not None:
@@ -103,7 +103,7 @@ class _Run:
 
     def _connect(self, response: Response) -> bool:
         try:
-            self.connection = Connection(self.target)
+            self.connection = TargetConnection(self.target)
         except KafkaConnectionError as error:
             response.status, response.error = REFUSED, str(error)
             return False
@@ -155,7 +155,7 @@ class _Run:
         response.seconds = time.monotonic() - began
         _read(response)
 
-    def _drain(self, response: Response, connection: Connection, whole: int) -> None:
+    def _drain(self, response: Response, connection: TargetConnection, whole: int) -> None:
         """Wait for the close: the rest of the stream is no whole request, so the server must close at its end."""
         deadline = time.monotonic() + self.target.timeout + response.waits
         count = 1
@@ -168,7 +168,7 @@ class _Run:
         except TimeoutError as error:
             response.status, response.error = SILENT, f"after the end of the stream: {error}"
 
-    def _probe(self, response: Response, connection: Connection) -> None:
+    def _probe(self, response: Response, connection: TargetConnection) -> None:
         """Send a probe after a request without acknowledgement: the next response must be the probe's."""
         probe = protocol.encode_request(protocol.ApiVersionsRequest(), 0, 77, CLIENT_ID)
         response.status = NONE
@@ -217,7 +217,7 @@ class _Run:
         if self.case.delivery == cases.HALF_CLOSED:
             self._await_end(connection)
 
-    def _read_in_order(self, connection: Connection, response: Response, deadline: float) -> None:
+    def _read_in_order(self, connection: TargetConnection, response: Response, deadline: float) -> None:
         try:
             response.received = connection.receive(deadline)
             response.status = RESPONDED
@@ -228,7 +228,7 @@ class _Run:
         except BadSizeError as error:
             response.status, response.error = BAD_SIZE, str(error)
 
-    def _await_end(self, connection: Connection) -> None:
+    def _await_end(self, connection: TargetConnection) -> None:
         last = self.responses[-1]
         try:
             connection.receive(time.monotonic() + self.target.timeout)
@@ -238,7 +238,7 @@ class _Run:
         except (TimeoutError, BadSizeError) as error:
             last.status, last.error = SILENT, f"after the end of the stream: {error}"
 
-    def _write(self, connection: Connection, streams: list[bytes]) -> None:
+    def _write(self, connection: TargetConnection, streams: list[bytes]) -> None:
         data = b"".join(streams)
         if self.case.delivery == cases.PIPELINED:
             pieces = streams

@@ -16,7 +16,7 @@ from kafwire.protocol import (
 )
 from kafwire.protocol.spec import Request
 from kafwire.records import encode_batch
-from kafwire.testing.fuzzer.connection import Connection, Target
+from kafwire.testing.fuzzer.connection import Target, TargetConnection
 from kafwire.testing.fuzzer.safety import PREFIX, request_class
 
 PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS = 0, 2, 3, 19
@@ -69,7 +69,7 @@ def ask_versions(target: Target) -> dict[int, tuple[int, int]]:
     """Return the versions that the server advertises, by ApiVersions 3, or by 0 for old servers."""
     named = ApiVersionsRequest(client_software_name="kafwire-fuzz", client_software_version="1")
     for version, request in ((3, named), (0, ApiVersionsRequest())):
-        with Connection(target) as connection:
+        with TargetConnection(target) as connection:
             response = connection.call(request, version)
         if response.api_keys:
             return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
@@ -84,7 +84,7 @@ def survey(target: Target, *, destructive: bool) -> World:
     world = World(ranges=ask_versions(target), destructive=destructive)
     if METADATA not in world.ranges:
         return world
-    with Connection(target) as connection:
+    with TargetConnection(target) as connection:
         if destructive:
             _make_topics(connection, world)
         _read_metadata(connection, world, None)
@@ -93,7 +93,7 @@ def survey(target: Target, *, destructive: bool) -> World:
     return world
 
 
-def _ask(connection: Connection, world: World, api: str, make: Callable[[int], Request[Any]]) -> tuple[Any, int]:
+def _ask(connection: TargetConnection, world: World, api: str, make: Callable[[int], Request[Any]]) -> tuple[Any, int]:
     """Return the response in the newest version that can be decoded, and that version: bugs must not end the run."""
     failure: KafkaError = KafkaConnectionError(f"no version of {api} is shared with the server")
     for version in reversed(world.versions(api)):
@@ -104,7 +104,7 @@ def _ask(connection: Connection, world: World, api: str, make: Callable[[int], R
     raise failure
 
 
-def _read_metadata(connection: Connection, world: World, names: list[str] | None) -> Any:
+def _read_metadata(connection: TargetConnection, world: World, names: list[str] | None) -> Any:
     def make(version: int) -> MetadataRequest:
         topics: Any = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
         if names is None and version == 0:
@@ -132,7 +132,7 @@ def _read_metadata(connection: Connection, world: World, names: list[str] | None
     return response
 
 
-def _read_offsets(connection: Connection, world: World) -> None:
+def _read_offsets(connection: TargetConnection, world: World) -> None:
     for timestamp in (_EARLIEST, _LATEST):
         topics = [
             ListOffsetsRequest.ListOffsetsTopic(
@@ -157,7 +157,7 @@ def _read_offsets(connection: Connection, world: World) -> None:
                         partition.end = part.offset
 
 
-def _make_topics(connection: Connection, world: World) -> None:
+def _make_topics(connection: TargetConnection, world: World) -> None:
     if CREATE_TOPICS in world.ranges:
         topics = [
             CreateTopicsRequest.CreatableTopic(name=name, num_partitions=count, replication_factor=1)
@@ -182,7 +182,7 @@ def _have_leaders(response: Any) -> bool:
     )
 
 
-def _fill(connection: Connection, world: World) -> None:
+def _fill(connection: TargetConnection, world: World) -> None:
     def make(version: int, codec: str) -> ProduceRequest:
         data = [
             ProduceRequest.TopicProduceData(

@@ -536,21 +536,21 @@ class _PartitionJudge:
                 others = [(number, before)]
                 self._judge.find(MISORDERED, what, self._where, base + slot, token, records=others, of=state)
             if transaction:
-                told = states[slot]
-                counter = state.shown if told == SHOWN else state.withheld if told == WITHHELD else state.unread
+                sight = states[slot]
+                counter = state.shown if sight == SHOWN else state.withheld if sight == WITHHELD else state.unread
                 counter[transaction] += 1
             elif states[slot] == WITHHELD:
                 what = f"read_committed does not see {_name(state, sequence)}, which is in no transaction"
                 self._judge.find(DISAGREEMENT, what, self._where, base + slot, token)
         self._judge.read += read
 
-    def _absent(self, record: int, offset: int, told: int, known: int) -> None:
+    def _absent(self, record: int, offset: int, sight: int, known: int) -> None:
         """Judge the empty slot of an acknowledged record. It means a fault only if an observer read there."""
         cut_off = offset >= self._end and record not in self._late
         if not known and not cut_off:
             state = self._index.producers[record >> _ID_SHIFT]
             transaction = state.transaction_of(record & _LOW)
-            if told == NOT_READ:
+            if sight == NOT_READ:
                 state.flags[record & _LOW] |= UNREAD
             elif transaction:
                 # Only read_committed read there. The record may have been aborted; its transaction decides.

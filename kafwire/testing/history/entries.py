@@ -279,7 +279,7 @@ class Viewed:
 
 @dataclass(frozen=True, slots=True)
 class Moved(_Plain):
-    """A live observer goes on at `offset`: by choice, or because its client reported (`told`) that records are gone."""
+    """A live observer goes on at `offset`: by choice, or because its client `reported` that records are gone."""
 
     KIND: ClassVar = 13
     HEAD: ClassVar = struct.Struct("<HHq?")
@@ -287,7 +287,7 @@ class Moved(_Plain):
     view: int
     partition: int
     offset: int
-    told: bool
+    reported: bool
     why: str
 
 

@@ -41,12 +41,13 @@ class Draft:
 
 def explain(index: Index, drafts: Sequence[Draft]) -> tuple[Finding, ...]:
     """Return the findings of drafts, each with its operations, at most 16."""
-    told = _Explainer(index, drafts)
+    explainer = _Explainer(index, drafts)
     if drafts:
         for reader in index.files():
-            told.file(reader.entries())
+            explainer.file(reader.entries())
     return tuple(
-        Finding(draft.kind, draft.what, draft.partition, draft.offset, draft.amount, told.of(draft)) for draft in drafts
+        Finding(draft.kind, draft.what, draft.partition, draft.offset, draft.amount, explainer.of(draft))
+        for draft in drafts
     )
 
 
@@ -61,7 +62,7 @@ class _Explainer:
                 self._records[producer].add(sequence)
             self._owners.update(draft.owners, draft.transactions)
             self._transactions.update(draft.transactions)
-        self._told: dict[tuple[str, int, int], list[tuple[int, str]]] = defaultdict(list)
+        self._lines: dict[tuple[str, int, int], list[tuple[int, str]]] = defaultdict(list)
         self._order = 0
         self._partitions: list[TopicPartition] = []
         self._views: list[str] = []
@@ -72,7 +73,9 @@ class _Explainer:
         acts = [("record", *record) for record in draft.records] + [("transaction", *owner) for owner in owners]
         sights = [("seen", *transaction) for transaction in draft.transactions]
         # Operations of producers explain more than reads of observers.
-        lines = [line for keys in (acts, sights) for line in sorted({line for key in keys for line in self._told[key]})]
+        lines = [
+            line for keys in (acts, sights) for line in sorted({line for key in keys for line in self._lines[key]})
+        ]
         shown = tuple(line for _, line in sorted(lines[:_SHOWN_OPERATIONS]))
         return shown if len(lines) <= _SHOWN_OPERATIONS else (*shown, "and more")
 
@@ -150,7 +153,7 @@ class _Explainer:
         self._tell(("record", producer, sequence), placed, f"{self._name(producer)} #{sequence} {text}")
 
     def _tell(self, key: tuple[str, int, int], placed: Placed, line: str) -> None:
-        lines = self._told[key]
+        lines = self._lines[key]
         if len(lines) < _KEPT_OPERATIONS:
             self._order += 1
             seconds = (placed.time_us - self._index.began_us) / 1e6

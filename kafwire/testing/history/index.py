@@ -119,12 +119,12 @@ class ViewState:
         high = max(first + count for first, count in runs) - 1
         self.spans[where].add(low, high, place, time_us)
 
-    def move(self, where: TopicPartition, offset: int, *, told: bool) -> None:
+    def move(self, where: TopicPartition, offset: int, *, reported: bool) -> None:
         """Note that the observer goes on at another offset."""
         start, end = self.ranges.get(where, (offset, offset))
         self.ranges[where] = (min(start, offset), max(end, offset))
         before = self._last.get(where, offset - 1) + 1
-        if told and before < offset:
+        if reported and before < offset:
             self.excused[where].append((before, offset))
         self._last[where] = offset - 1
 
@@ -330,7 +330,7 @@ class _File:
 
     def _on_moved(self, placed: Placed) -> None:
         entry = entries.Moved.unpack(placed.body)
-        self._views[entry.view].move(self._partitions[entry.partition], entry.offset, told=entry.told)
+        self._views[entry.view].move(self._partitions[entry.partition], entry.offset, reported=entry.reported)
 
     def _on_remark(self, placed: Placed) -> None:
         entry = entries.Remark.unpack(placed.body)

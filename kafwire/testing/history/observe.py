@@ -184,10 +184,10 @@ def _by_confluent(
     try:
         starts: dict[TopicPartition, int] = {}
         for topic in topics:
-            told = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
-            if told.error is not None:
-                raise ck.KafkaException(told.error)
-            for partition in told.partitions:
+            described = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
+            if described.error is not None:
+                raise ck.KafkaException(described.error)
+            for partition in described.partitions:
                 low, _ = consumer.get_watermark_offsets(ck.TopicPartition(topic, partition), timeout=timeout_s)
                 starts[TopicPartition(topic, partition)] = low
         consumer.assign([ck.TopicPartition(*where, start) for where, start in starts.items()])

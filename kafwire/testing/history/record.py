@@ -428,23 +428,23 @@ class View:
         if len(gathered[0]) >= _READ_RECORDS:
             self._write(where)
 
-    def move(self, topic: str, partition: int, offset: int, why: str = "", *, told: bool = False) -> None:
+    def move(self, topic: str, partition: int, offset: int, why: str = "", *, reported: bool = False) -> None:
         """Write that a live observer goes on at an offset.
 
-        Call it for each partition before its first record. Without `told`, an observer must not skip records.
+        Call it for each partition before its first record. Without `reported`, an observer must not skip records.
 
         Args:
             topic: the topic.
             partition: the partition.
             offset: the offset of the next record.
             why: the reason.
-            told: the client reported that the records before are gone; False: the observer chose to move.
+            reported: the client reported that the records before are gone; False: the observer chose to move.
         """
         where = TopicPartition(topic, partition)
         self.flush(where)
         history = self._history
         with history._lock:
-            history._write(entries.Moved(self._number, history._number(where), offset, told, why))
+            history._write(entries.Moved(self._number, history._number(where), offset, reported, why))
 
     def flush(self, *only: TopicPartition) -> None:
         """Write buffered records, so that they survive the process.

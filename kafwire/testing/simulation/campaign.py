@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     first = random.SystemRandom().randrange(1 << 31) if chosen.seed == "random" else int(chosen.seed)
     print(f"seeds {first} to {first + chosen.seeds - 1}", flush=True)
     tally = Tally()
-    began = told = time.monotonic()
+    began = printed = time.monotonic()
     try:
         for outcome in _outcomes(range(first, first + chosen.seeds), chosen, began):
             tally.add(outcome)
@@ -113,9 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _keep(outcome, chosen.folder, shorten=not chosen.no_shrink)
                 if not chosen.keep_going:
                     break
-            if time.monotonic() - told > 30:
-                told = time.monotonic()
-                print(f"{told - began:7.0f} s  {tally.summary()}", flush=True)
+            if time.monotonic() - printed > 30:
+                printed = time.monotonic()
+                print(f"{printed - began:7.0f} s  {tally.summary()}", flush=True)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
     chosen.folder.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ from kafwire.errors import ErrorCode
 from kafwire.testing.simulation.calls import HANGUP
 from kafwire.testing.simulation.clock import WALL_S
 from kafwire.testing.simulation.links import Link
-from kafwire.testing.simulation.network import Connection, OnResponse
+from kafwire.testing.simulation.network import OnResponse, SimulatedConnection
 from kafwire.testing.simulation.world import BaseWorld
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class ClusterNode:
         self.silent = False
         self._address = world.state.nodes[number].addresses
         self._address[LISTENER] = f"10.0.0.{number}", PORT
-        self._connections: dict[Connection, broker.Connection] = {}
-        self._asked: dict[Connection, Request] = {}
+        self._connections: dict[SimulatedConnection, broker.ClientConnection] = {}
+        self._asked: dict[SimulatedConnection, Request] = {}
 
     @property
     def host(self) -> str:
@@ -73,7 +73,7 @@ class ClusterNode:
         """True if the broker is stopped."""
         return not self._world.state.nodes[self.number].is_up
 
-    def receive(self, connection: Connection, data: bytes, on_response: OnResponse) -> None:
+    def receive(self, connection: SimulatedConnection, data: bytes, on_response: OnResponse) -> None:
         """See `BaseNode`."""
         known = self._connections.get(connection)
         if known is None:
@@ -82,11 +82,11 @@ class ClusterNode:
         request = self._asked[connection] = self.read(known, data)
         self._world.ask(request, on_response)
 
-    def read(self, connection: broker.Connection, data: bytes) -> Request:
+    def read(self, connection: broker.ClientConnection, data: bytes) -> Request:
         """Decode a request."""
         return read_request(connection, data)
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: SimulatedConnection) -> None:
         """See `BaseNode`."""
         asked = self._asked.pop(connection, None)
         if asked is not None:

@@ -78,7 +78,7 @@ class Network(Protocol):
         """Schedule `callback` for the time when held bytes of that broker go on."""
         ...
 
-    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
+    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> SimulatedConnection:
         """Connect a client to that address."""
         ...
 
@@ -87,7 +87,7 @@ class Network(Protocol):
         ...
 
 
-class Connection:
+class SimulatedConnection:
     """One connection, its broker's end included.
 
     A broker serves its requests one after the other, like Kafka: it starts the next one when a response is in transit.
@@ -309,10 +309,10 @@ class BaseNode(Protocol):
     def down(self) -> bool:
         """True if the broker is stopped."""
 
-    def receive(self, connection: Connection, data: bytes, on_response: OnResponse) -> None:
+    def receive(self, connection: SimulatedConnection, data: bytes, on_response: OnResponse) -> None:
         """Serve a request: call `on_response` with an object that has its `correlation_id`, and with the response."""
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: SimulatedConnection) -> None:
         """Note that a connection has ended."""
 
 
@@ -330,7 +330,7 @@ class SimulatedTransport:
         receiver: Receiver,
         max_frame: int,
         stream: StreamSource | SslSource | None = None,
-    ) -> Connection:
+    ) -> SimulatedConnection:
         """See `Transport`."""
         del family, stream
         return self._world.connect(address, receiver, max_frame)

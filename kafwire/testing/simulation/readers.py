@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import kafwire
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
-from kafwire.testing.simulation.roaming import NAME, Roamer, told, watch_chain
+from kafwire.testing.simulation.roaming import NAME, Roamer, error_text, watch_chain
 from kafwire.testing.simulation.schedule import MAIN, SECOND
 from kafwire.testing.simulation.side import Side
 from kafwire.testing.simulation.traces import Content, Trace, content_of
@@ -162,15 +162,15 @@ class Readers:
                             await consumer.seek(where, offset)
                     await self._read_on(name, view, consumer, known, isolation)
             except KafkaError as error:
-                self.told(name, error)
+                self.note_error(name, error)
                 await asyncio.sleep(0.5)
 
-    def told(self, name: str, error: Exception) -> None:
+    def note_error(self, name: str, error: Exception) -> None:
         """Note the error that ended a reader: a time-out at its start, or a fault of the client."""
         self._workload.counts[f"error reader {type(error).__name__}"] += 1
         self._workload.say(f"{name}: {error}")
         if not isinstance(error, KafkaConnectionError | KafkaTimeoutError):
-            self._workload.problems.append(told(name, error))
+            self._workload.problems.append(error_text(name, error))
 
     async def _read_on(
         self, name: str, view: View, consumer: kafwire.AsyncConsumer, known: set[TopicPartition], isolation: str

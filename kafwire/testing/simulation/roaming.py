@@ -98,7 +98,7 @@ class Roamer:
             except _Refused:
                 continue
             except KafkaError as error:
-                self._told(error, was_calm=was_calm)
+                self._note_error(error, was_calm=was_calm)
                 await asyncio.sleep(0.5)
 
     async def _live(self, consumer: kafwire.AsyncConsumer) -> None:
@@ -126,7 +126,7 @@ class Roamer:
             try:
                 batches = await consumer.poll(self._chance.choice((0.1, 0.5, 1.0)))
             except KafkaError as error:
-                self._wrong(told(NAME, error))
+                self._wrong(error_text(NAME, error))
                 raise _Refused from error
             for batch in batches:
                 self._take(batch)
@@ -161,7 +161,7 @@ class Roamer:
         are_dead = any(connection.is_dead and not connection.closed for connection in self._world.connections)
         return calm_s > CALM_S and not are_dead and not self._world.state.part(Script).script
 
-    def _told(self, error: Exception, *, was_calm: bool) -> None:
+    def _note_error(self, error: Exception, *, was_calm: bool) -> None:
         """Judge the error of a call: only time-outs are allowed, and only during faults."""
         was_calm = was_calm and self._is_calm()
         self._workload.counts[f"roamer error {type(error).__name__}"] += 1
@@ -330,9 +330,9 @@ class Roamer:
 
     async def _ask_committed(self, consumer: kafwire.AsyncConsumer) -> None:
         before = self._committed()
-        told = await self._ask(consumer.committed(self._places))
+        stored = await self._ask(consumer.committed(self._places))
         after = self._committed()
-        for where, offset in told.items():
+        for where, offset in stored.items():
             if before.get(where) == after.get(where) != offset:
                 self._wrong(f"{NAME} learned that {offset} is committed of {where}, not {after.get(where)}")
 
@@ -341,11 +341,11 @@ class Roamer:
         try:
             return await call
         except KafkaError as error:
-            self._told(error, was_calm=was_calm)
+            self._note_error(error, was_calm=was_calm)
             raise _Refused from error
 
 
-def told(reader: str, error: Exception) -> str:
+def error_text(reader: str, error: Exception) -> str:
     """Return the problem that an error is for a reader: readers survive every fault by themselves."""
     return f"{reader} ended: {type(error).__name__}: {error}"
 

@@ -130,11 +130,11 @@ class _Run:
         load = self.schedule.load
         if load.is_durable:
             never = NEVER - SLOW if load.is_slow else NEVER
-            told = {name for name in self.outcome.counts if name.rpartition(" ")[2] in never}
+            counted = {name for name in self.outcome.counts if name.rpartition(" ")[2] in never}
             if load.is_patient:
-                told |= {name for name in self.outcome.counts if name.startswith("error ")} - {ABORTED}
-                told |= {"undecided"} & set(self.outcome.counts)
-            self.outcome.violations += [f"{self.outcome.counts[name]} times: {name}" for name in sorted(told)]
+                counted |= {name for name in self.outcome.counts if name.startswith("error ")} - {ABORTED}
+                counted |= {"undecided"} & set(self.outcome.counts)
+            self.outcome.violations += [f"{self.outcome.counts[name]} times: {name}" for name in sorted(counted)]
 
     def say(self, line: str) -> None:
         """Write a line of the timeline."""

@@ -28,7 +28,7 @@ from kafwire.broker.log.batch_header import BatchHeader
 from kafwire.broker.log.log import MemoryLog
 from kafwire.broker.log.partition import Partition
 from kafwire.broker.log.producer_state import Aborted
-from kafwire.broker.request import Connection, Request
+from kafwire.broker.request import Request, SimulatedConnection
 from kafwire.broker.topics.topics import NO_TOPIC_ID, Topic
 from kafwire.broker.transactions.transactions import Transactions
 from kafwire.testing.simulation.calls import Call, Handler, Response
@@ -186,7 +186,7 @@ class ScriptedNode(ClusterNode):
     def versions(self, versions: dict[str, tuple[int, int]]) -> None:
         self._world.state.nodes[self.number].versions = versions
 
-    def read(self, connection: Connection, data: bytes) -> Request:
+    def read(self, connection: SimulatedConnection, data: bytes) -> Request:
         """See `ClusterNode`. A test's handlers serve APIs and versions that the broker does not."""
         key, version, correlation_id = struct.unpack_from(">hhi", data)
         kind = request_classes()[key]

@@ -62,10 +62,10 @@ class Side:
                         for batch in await consumer.poll(1.0):
                             self._take(batch)
             except KafkaError as error:
-                self._told(error)
+                self._note_error(error)
                 await asyncio.sleep(0.5)
 
-    def _told(self, error: KafkaError) -> None:
+    def _note_error(self, error: KafkaError) -> None:
         self._workload.counts[f"side reader error {getattr(error, 'name', type(error).__name__)}"] += 1
         self._workload.say(f"{NAME}: {error}")
         is_another = isinstance(error, BrokerError) and error.code in ANOTHER

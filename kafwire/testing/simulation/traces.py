@@ -89,8 +89,8 @@ class Trace:
         there = dict(zip(offsets, values, strict=True))
         skipped, invented = sorted(there.keys() - mine.keys()), sorted(mine.keys() - there.keys())
         other = sorted(offset for offset in mine.keys() & there.keys() if mine[offset] != there[offset])
-        told = (("passed over", skipped), ("got absent records at", invented), ("got other records at", other))
-        found = "; ".join(f"{what} {_few(offsets)}" for what, offsets in told if offsets)
+        kinds = (("passed over", skipped), ("got absent records at", invented), ("got other records at", other))
+        found = "; ".join(f"{what} {_few(offsets)}" for what, offsets in kinds if offsets)
         return f"{self} {found or 'got records twice'}"
 
     def __str__(self) -> str:

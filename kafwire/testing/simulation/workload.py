@@ -125,7 +125,7 @@ class Workload:
                                 )
                                 return
                 except KafkaError as error:
-                    self.readers.told("reader", error)
+                    self.readers.note_error("reader", error)
                     self.world.pass_time(0.5)
 
     def _send_blocking(self, producer: kafwire.Producer, writer: Writer, pending: deque[list[Sent]]) -> None:

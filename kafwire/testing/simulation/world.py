@@ -26,8 +26,8 @@ from kafwire.testing.simulation.conduct.conduct import Conduct
 from kafwire.testing.simulation.links import Link
 from kafwire.testing.simulation.network import (
     BaseNode,
-    Connection,
     OnResponse,
+    SimulatedConnection,
     SimulatedResolver,
     SimulatedTransport,
 )
@@ -122,7 +122,7 @@ class BaseWorld:
         self.seed = seed
         self.loop = SimulatedLoop(lambda: self.engine.transport.poll())  # noqa: PLW0108 - the engine is made later
         self.engine = SimulatedEngine(self, seed)
-        self.connections: list[Connection] = []
+        self.connections: list[SimulatedConnection] = []
         self.conduct: Conduct | None = None  # judges all requests of clients
         # Delay until the engine looks at data that the I/O thread received.
         self.engine_lag_s: Callable[[], float] = lambda: 0.0
@@ -172,11 +172,11 @@ class BaseWorld:
         """Let this much time pass."""
         self.run(asyncio.sleep(seconds))
 
-    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
+    def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> SimulatedConnection:
         """Connect a client to that address."""
         where = (address[0], address[1])
         node = next((n for n in self.nodes.values() if (n.host, n.port) == where), None)
-        connection = Connection(self, node or Nobody(*where), len(self.connections), receiver, max_frame)
+        connection = SimulatedConnection(self, node or Nobody(*where), len(self.connections), receiver, max_frame)
         self.connections.append(connection)
         return connection
 
@@ -220,9 +220,9 @@ class Nobody:
     down: bool = True
     silent: bool = False
 
-    def receive(self, connection: Connection, data: bytes, on_response: OnResponse) -> None:  # noqa: ARG002
+    def receive(self, connection: SimulatedConnection, data: bytes, on_response: OnResponse) -> None:  # noqa: ARG002
         """Raise an AssertionError, as this address has no broker."""
         raise AssertionError(f"no broker listens at {self.host}")
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: SimulatedConnection) -> None:
         """Do nothing."""

@@ -7,7 +7,7 @@
 | `record_batches()` | an `EncodedBatch`: bytes of magic 0, 1 or 2, and the records that they must decode to |
 | `records_blobs()` | a `RecordsBlob`: several batches as in a Fetch response, perhaps with a cut one at the end |
 | `frames()` | a `Frame`: size prefix, header and body of a request or a response |
-| `connections()` | a `Connection`: the requests of one client, their responses, and both streams in pieces |
+| `connections()` | a `ConnectionTraffic`: the requests of one client, their responses, and both streams in pieces |
 | `split(data)` | the bytes in pieces |
 | `fault_scripts()`, `broker_events()` | `BrokerEvent`s, which a test plays on an `EmbeddedKafka` |
 | `mutated(strategy)` | a `Mutated`: bytes of any of the above with damage, mostly to lengths and counts |
@@ -45,7 +45,7 @@ from kafwire.testing.strategies.batches import (
     records_blobs,
 )
 from kafwire.testing.strategies.broker_faults import BrokerEvent, broker_events, fault_scripts
-from kafwire.testing.strategies.frames import Connection, Frame, connections, frames, split
+from kafwire.testing.strategies.frames import ConnectionTraffic, Frame, connections, frames, split
 from kafwire.testing.strategies.machine import ConnectionAdapter, ConnectionMachine, Fault
 from kafwire.testing.strategies.messages import Versioned, api_messages, messages, requests, responses
 from kafwire.testing.strategies.mutations import Mutated, mutated
@@ -53,9 +53,9 @@ from kafwire.testing.strategies.wire import Place, Wire, encoded
 
 __all__ = [
     "BrokerEvent",
-    "Connection",
     "ConnectionAdapter",
     "ConnectionMachine",
+    "ConnectionTraffic",
     "EncodedBatch",
     "ExpectedRecord",
     "Fault",

@@ -14,7 +14,7 @@ from kafwire.protocol.spec import Request, Response
 from kafwire.testing.strategies.messages import Versioned, messages, requests, responses
 from kafwire.testing.strategies.wire import Wire, Writer, encoded
 
-__all__ = ["Connection", "Frame", "connections", "frames", "split"]
+__all__ = ["ConnectionTraffic", "Frame", "connections", "frames", "split"]
 
 _CLIENT_IDS = st.sampled_from(["", "kafwire", "x" * 200]) | st.none()
 _CORRELATION_IDS = st.integers(0, 100) | st.integers(-(1 << 31), (1 << 31) - 1)
@@ -45,15 +45,15 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Connection:
+class ConnectionTraffic:
     """The requests of one client and their responses: `responses[i]` belongs to `requests[i]`. `connections` makes it.
 
     A Produce request with acks=0 has no response, so None. `sent` and `received` are the two streams, in the pieces in
     which they arrived.
 
     Example:
-        >>> from kafwire.testing.strategies import Connection
-        >>> Connection((), (), (), ()).sent
+        >>> from kafwire.testing.strategies import ConnectionTraffic
+        >>> ConnectionTraffic((), (), (), ()).sent
         ()
     """
 
@@ -143,7 +143,7 @@ def connections(
     max_requests: int = 5,
     unknown_tags: bool = True,
     records: SearchStrategy[Any] | None = None,
-) -> SearchStrategy[Connection]:
+) -> SearchStrategy[ConnectionTraffic]:
     """Draw a connection's requests, with rising correlation ids, and a response in the right version to each.
 
     Responses come in the order of requests, as in Kafka. Both streams come in pieces, cut anywhere.
@@ -155,7 +155,7 @@ def connections(
         records: as for `messages`.
 
     Returns:
-        A strategy of `Connection`.
+        A strategy of `ConnectionTraffic`.
 
     Example:
         >>> from hypothesis import given
@@ -169,7 +169,9 @@ def connections(
 
 
 @st.composite
-def _connections(draw: DrawFn, names: Sequence[str] | None, max_requests: int, options: dict[str, Any]) -> Connection:
+def _connections(
+    draw: DrawFn, names: Sequence[str] | None, max_requests: int, options: dict[str, Any]
+) -> ConnectionTraffic:
     correlation_id = draw(st.integers(0, 3) | st.integers(0, (1 << 31) - 1 - 10 * max_requests))
     client_id = draw(_CLIENT_IDS)
     asked: list[Frame] = []
@@ -184,7 +186,7 @@ def _connections(draw: DrawFn, names: Sequence[str] | None, max_requests: int, o
             responded.append(None)
         correlation_id += 1 + draw(st.integers(0, 9))
     received = [frame.data for frame in responded if frame is not None]
-    return Connection(
+    return ConnectionTraffic(
         tuple(asked),
         tuple(responded),
         draw(split([frame.data for frame in asked])),

@@ -257,16 +257,16 @@ def test_offsets_for_times(kafka: EmbeddedKafka, topic: str) -> None:
         try:
             place, found = AioPartition(topic, 0), {}
             for timestamp in times:
-                told = (await consumer.offsets_for_times({place: timestamp}))[place]
-                found[timestamp] = None if told is None else told.offset
+                reported = (await consumer.offsets_for_times({place: timestamp}))[place]
+                found[timestamp] = None if reported is None else reported.offset
             return found
         finally:
             await consumer.stop()
 
     try:
         for timestamp, offset in times.items():
-            told = consumer.offsets_for_times([confluent_kafka.TopicPartition(topic, 0, timestamp)], 20)[0].offset
-            assert (None if told == confluent_kafka.OFFSET_END else told) == offset
+            reported = consumer.offsets_for_times([confluent_kafka.TopicPartition(topic, 0, timestamp)], 20)[0].offset
+            assert (None if reported == confluent_kafka.OFFSET_END else reported) == offset
     finally:
         consumer.close()
     assert asyncio.run(asyncio.wait_for(by_aiokafka(), 30)) == times

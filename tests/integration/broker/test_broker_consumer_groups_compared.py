@@ -90,7 +90,7 @@ class Story:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._prefix = f"told-{uuid.uuid4().hex[:8]}"
+        self._prefix = f"reported-{uuid.uuid4().hex[:8]}"
         self._epoch = 0
         self._owned: dict[uuid.UUID, list[int]] = {}
         self._letters: dict[uuid.UUID, str] = {}
@@ -149,7 +149,9 @@ class Story:
         response = self._call(request, 1)
         if response.error_code or epoch < 0:
             message = (response.error_message or "").partition("expression: ")[0]
-            self._lines.append(f"{response.error_code} {message} {response.member_epoch}".replace(self._prefix, "told"))
+            self._lines.append(
+                f"{response.error_code} {message} {response.member_epoch}".replace(self._prefix, "reported")
+            )
             return
         self._epoch = response.member_epoch
         if response.assignment is not None:

@@ -78,15 +78,15 @@ def test_the_dump_tool_of_kafka_reads_segments_and_indexes(tmp_path: Path) -> No
         assert read(kafka.bootstrap, len(written)) == written
     logs = sorted((tmp_path / "data" / f"{TOPIC}-0").glob("*.log"))
     assert len(logs) > 1
-    told = dump(logs, "--deep-iteration")
-    assert "isvalid: false" not in told
-    found = told.count("| offset:")
+    reported = dump(logs, "--deep-iteration")
+    assert "isvalid: false" not in reported
+    found = reported.count("| offset:")
     indexes = [log.with_suffix(suffix) for log in logs for suffix in (".index", ".timeindex")]
     assert dump(indexes, "--index-sanity-check").count("passed sanity check") == len(indexes)
-    told = dump(indexes)
-    assert told.count("offset:") > 4 * len(logs)
+    reported = dump(indexes)
+    assert reported.count("offset:") > 4 * len(logs)
     for complaint in ("Mismatches", "Found timestamp mismatch", "out of order"):
-        assert complaint not in told
+        assert complaint not in reported
     assert found == len(written)
 
 

@@ -40,7 +40,7 @@ READING_TOO = {"ApiVersions", "ConsumerGroupDescribe", "Metadata", "OffsetFetch"
 READING_TOO |= {"ShareGroupDescribe", "StreamsGroupDescribe"}
 
 
-class Connection:
+class RawConnection:
     """A socket that asks one thing at a time."""
 
     def __init__(self, bootstrap: str) -> None:
@@ -68,14 +68,14 @@ class Connection:
 
 
 @pytest.fixture(params=seeds.sampled(CLUSTERS.values(), "cluster", "cluster_391"))
-def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
+def connection(request: pytest.FixtureRequest) -> Iterator[RawConnection]:
     cluster: KafkaCluster = request.getfixturevalue(request.param)
-    opened = Connection(cluster.bootstrap)
+    opened = RawConnection(cluster.bootstrap)
     yield opened
     opened.socket.close()
 
 
-def served(connection: Connection) -> dict[type[Request[Response]], range]:
+def served(connection: RawConnection) -> dict[type[Request[Response]], range]:
     """The APIs that the broker advertises, in the declared versions."""
     response = connection.ask(ApiVersionsRequest(client_software_name="kafwire", client_software_version="0"), 3)
     assert isinstance(response, ApiVersionsResponse)
@@ -131,7 +131,7 @@ def harmless(cls: type[Request[Response]], version: int) -> Request[Response]:
 
 
 @pytest.mark.parametrize("cls", REQUESTS, ids=lambda cls: cls.name)
-def test_every_served_version(connection: Connection, cls: type[Request[Response]]) -> None:
+def test_every_served_version(connection: RawConnection, cls: type[Request[Response]]) -> None:
     versions = served(connection)[cls]
     assert len(versions) > 0
     for version in versions:
@@ -159,7 +159,9 @@ def test_every_served_version(connection: Connection, cls: type[Request[Response
         assert code in UNKNOWN_TOPIC, version
 
 
-def test_every_version_of_every_api_that_only_reads(connection: Connection, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_version_of_every_api_that_only_reads(
+    connection: RawConnection, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`ask` compares the response with the re-encoded message; the broker's verdict on the request does not matter."""
     asked = set()
     for cls, versions in served(connection).items():
@@ -174,7 +176,7 @@ def test_every_version_of_every_api_that_only_reads(connection: Connection, caps
     assert len({name for name, _ in asked}) >= 22
 
 
-def test_a_version_of_api_versions_that_no_broker_has(connection: Connection) -> None:
+def test_a_version_of_api_versions_that_no_broker_has(connection: RawConnection) -> None:
     """KIP-511: the response names the range that is served."""
     frame = protocol.encode_request(ApiVersionsRequest(), 4, 9, None)
     frame = frame[:2] + (1000).to_bytes(2, "big") + frame[4:]

@@ -71,11 +71,11 @@ def test_a_group_with_a_member_is_shown_as_by_kafka(cluster: KafkaCluster, topic
         (row,) = [row for row in ours(cluster, "list") if row[0] == group]
         assert row[1:4] == [protocol, "Stable", "consumer"]
         header, row = ours(cluster, "members", group)
-        told = dict(zip([name for name in header if name != "INSTANCE"], row, strict=True))
+        reported = dict(zip([name for name in header if name != "INSTANCE"], row, strict=True))
         rows = theirs(cluster, "--describe", "--group", group)
         known = {int(line[2]): line for line in rows[1:]}
-        assert told["PARTITIONS"] == f"{topic}:0-1"
-        assert {line[6] for line in known.values()} == {told["MEMBER"]}
+        assert reported["PARTITIONS"] == f"{topic}:0-1"
+        assert {line[6] for line in known.values()} == {reported["MEMBER"]}
         for _, _, number, *numbers in [line[:6] for line in ours(cluster, "lag", group)[1:-1]]:
             its = known[int(number)]
             if number == "0":

@@ -155,9 +155,9 @@ def test_a_line_that_is_too_long(run: Run, broker: ScriptedBroker, how: str, siz
     data = b"\nbefore\n" + b"x" * size + b"\nafter\n"
     result = run("-t", "t", "--on-error", how, data=data)
     assert result.exit_code == 1
-    told, total = result.stderr.splitlines()
-    assert told.startswith("kafwire produce: line 3: MESSAGE_TOO_LARGE")
-    assert "max_request_size (1048576)" in told
+    reported, total = result.stderr.splitlines()
+    assert reported.startswith("kafwire produce: line 3: MESSAGE_TOO_LARGE")
+    assert "max_request_size (1048576)" in reported
     after = [b"after"] if how == "continue" else []
     assert total == f"kafwire produce: {1 + len(after)} record(s) delivered, 1 not"
     assert broker.values("t") == [b"before", *after]
@@ -183,9 +183,9 @@ def test_lines_that_the_broker_refuses(run: Run, broker: ScriptedBroker, tmp_pat
     arguments = ["-E", "-X", "batch.size=100", "-X", "max.in.flight.requests.per.connection=1", "-l"]
     result = run("-t", "t", *arguments, *map(str, files))
     assert result.exit_code == 1
-    told, total = result.stderr.splitlines()
-    assert told.startswith(f"kafwire produce: {files[1]}, line 2: INVALID_RECORD")
-    assert "not this" in told
+    reported, total = result.stderr.splitlines()
+    assert reported.startswith(f"kafwire produce: {files[1]}, line 2: INVALID_RECORD")
+    assert "not this" in reported
     assert total == "kafwire produce: 9 record(s) delivered, 1 not"
 
 

@@ -82,6 +82,6 @@ def test_an_address_out_of_a_container(inside: KafkaCluster, act: Callable[[str]
     with within(20):
         ran = act(inside.bootstrap)
     assert ran.returncode == 1
-    told = ran.stdout + ran.stderr
+    reported = ran.stdout + ran.stderr
     for words in (inside.bootstrap, "kafka.invalid:9092", "resolve", "advertised.listeners"):
-        assert words in told
+        assert words in reported

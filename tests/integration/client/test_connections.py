@@ -18,7 +18,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
 from kafwire.runtime.engine import default_engine
-from kafwire.testing.cluster import KafkaCluster, Node
+from kafwire.testing.cluster import KafkaCluster, KafkaNode
 from tests.support import seeds
 from tests.support.deadlines import until
 from tests.support.kafka_versions import CLUSTERS
@@ -35,14 +35,14 @@ class AtPort(KafkaCluster):
         super().__init__()
         self._port = port
 
-    def _make_node(self, node_id: int, ports: Ports) -> Node:
+    def _make_node(self, node_id: int, ports: Ports) -> KafkaNode:
         return super()._make_node(node_id, replace(ports, listeners={**ports.listeners, node_id: self._port}))
 
 
 class OnIpv6(KafkaCluster):
     """One node that clients find at [::1], with the port that it has at 127.0.0.1."""
 
-    def _make_node(self, node_id: int, ports: Ports) -> Node:
+    def _make_node(self, node_id: int, ports: Ports) -> KafkaNode:
         node = super()._make_node(node_id, ports)
         port = ports.listeners[node_id]
         at_home = f"PLAINTEXT://127.0.0.1:{port}"
@@ -114,12 +114,12 @@ def test_partitions_that_are_added_are_noticed(
     version: str, request: pytest.FixtureRequest, topic_name: str, on_engine: Callable[..., Cluster]
 ) -> None:
     running: KafkaCluster = request.getfixturevalue(version)
-    told = threading.Event()
+    reported = threading.Event()
     cluster = on_engine(running.bootstrap, metadata_max_age_ms=100)
 
     async def keep() -> None:
         await cluster.refresh([topic_name])
-        cluster.on_change(lambda names: told.set() if names == {topic_name} else None)
+        cluster.on_change(lambda names: reported.set() if names == {topic_name} else None)
         cluster.keep_fresh([topic_name])
 
     with within(60), kafwire.Client(running.bootstrap) as client:
@@ -128,7 +128,7 @@ def test_partitions_that_are_added_are_noticed(
         kind: Any = protocol.CreatePartitionsRequest
         more = kind.CreatePartitionsTopic(name=topic_name, count=3, assignments=None)
         assert client.call(kind(topics=[more], timeout_ms=10_000)).results[0].error_code == 0
-        assert told.wait(20)
+        assert reported.wait(20)
     info = cluster.metadata.topics[topic_name]
     assert set(info.partitions) == {0, 1, 2}
     assert info.partitions[2].replicas == (1,)

@@ -127,8 +127,10 @@ def test_records_that_cannot_be_sent_at_the_end_are_reported(broker: ScriptedBro
     with within(15, at_least=0.3):
         status, out, err = run(broker, code)
     assert (status, out) == (0, "")
-    told = "kafwire: the program ended and 3 record(s) to out-0 were not acknowledged within 0.3 s: close the producer"
-    assert err == f"{told}\n"
+    reported = (
+        "kafwire: the program ended and 3 record(s) to out-0 were not acknowledged within 0.3 s: close the producer"
+    )
+    assert err == f"{reported}\n"
 
 
 def test_calls_after_the_end_are_refused(broker: ScriptedBroker) -> None:
@@ -337,7 +339,7 @@ import gc
 del producer, client, awaited, fresh, read, batches, stream
 gc.collect()
 """
-ANEW = """
+REOPENED = """
 with kafwire.Producer(bootstrap) as mine:
     mine.send("out", b"child").result(20)
 assert sum(len(batch) for batch in kafwire.scan(bootstrap, "t").batches()) == 400
@@ -350,8 +352,8 @@ IN_CHILD = {
     "refused": REFUSED,
     "closed": CLOSED,
     "dropped": DROPPED,
-    "anew": ANEW,
-    "all": REFUSED + CLOSED + ANEW + DROPPED,
+    "reopened": REOPENED,
+    "all": REFUSED + CLOSED + REOPENED + DROPPED,
     "nothing": "pass",
 }
 

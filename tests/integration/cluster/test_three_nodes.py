@@ -11,7 +11,7 @@ import pytest
 import kafwire
 from kafwire.broker.ports import free_ports
 from kafwire.cluster.group_offsets import Committed, OffsetToCommit
-from kafwire.testing.cluster import KafkaCluster, Node
+from kafwire.testing.cluster import KafkaCluster, KafkaNode
 from kafwire.testing.faults import Corrupt, Cut, Delay, DropResponse, Hold, Reset, Rule
 from tests.support.group.real_group_offsets import offsets_of
 from tests.support.known_topics import make_topic
@@ -38,7 +38,7 @@ def test_all_brokers_go_on_at_other_ports(
     """Only the name in `bootstrap_servers` leads to them (KIP-899). Records sent meanwhile arrive once, in order."""
     running = three
 
-    def boot_from(node: Node) -> None:
+    def boot_from(node: KafkaNode) -> None:
         names["boot.example"] = [("127.0.0.1", node.port)]
 
     boot_from(running.node(1))

@@ -239,7 +239,7 @@ def test_a_cancelled_reader_loses_nothing(cluster: KafkaCluster, topic: str, the
 
 
 @pytest.mark.usefixtures("in_threads")
-def test_a_cancelled_stream_gives_back_what_it_began(cluster: KafkaCluster, topic: str) -> None:
+def test_a_cancelled_stream_gives_back_its_partition(cluster: KafkaCluster, topic: str) -> None:
     one = TopicPartition(topic, 1)
 
     async def main() -> None:

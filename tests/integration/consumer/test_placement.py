@@ -41,10 +41,10 @@ def placed(broker: ScriptedBroker) -> dict[int, int]:
 
 def by_confluent(broker: ScriptedBroker, keys: Keys, partitioner: str, **options: Any) -> dict[int, int]:
     """Where each record went, or would have gone."""
-    told: dict[int, int] = {}
+    reported: dict[int, int] = {}
 
     def on_delivery(_error: Any, message: confluent_kafka.Message) -> None:
-        told[int(message.value() or b"")] = message.partition() or 0
+        reported[int(message.value() or b"")] = message.partition() or 0
 
     producer = confluent_kafka.Producer(
         {
@@ -59,7 +59,7 @@ def by_confluent(broker: ScriptedBroker, keys: Keys, partitioner: str, **options
     for number, key in enumerate(keys):
         producer.produce("t", b"%d" % number, key, on_delivery=on_delivery)
     assert producer.flush(60) == 0
-    return told
+    return reported
 
 
 def by_java(client: JavaClient, broker: ScriptedBroker, keys: Keys, **options: Any) -> dict[int, int]:

@@ -154,9 +154,9 @@ def test_a_topic_that_is_not_there(user: User, strict: str) -> None:
     sent = user.script(code)
     read = user.run("kafwire", "consume", "-b", strict, "orders")
     assert (sent.returncode, read.returncode, read.stdout) == (1, 1, "")
-    for told in (sent.stderr.splitlines()[-1], read.stderr):
+    for reported in (sent.stderr.splitlines()[-1], read.stderr):
         for words in ("UNKNOWN_TOPIC_OR_PARTITION", "'orders' does not exist", strict, "create it"):
-            assert words in told
+            assert words in reported
     assert "kafwire topics create orders" in sent.stderr
     assert user.run("kafwire", "topics", "create", "orders", "-b", strict).returncode == 0
     assert user.script(code).returncode == 0

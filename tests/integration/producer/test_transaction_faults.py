@@ -105,11 +105,11 @@ def test_a_slow_end_does_not_decide_a_later_transaction(broken: KafkaCluster, to
     assert committed(Direct(broken), topic_name) == [b"first"]  # type: ignore[arg-type]
 
 
-def judge(seen: list[bytes], offset: int | None, told: dict[int, bool | None], copies: int) -> None:
+def judge(seen: list[bytes], offset: int | None, reported: dict[int, bool | None], copies: int) -> None:
     """Compare the records that readers see with each transaction's outcome: committed, aborted, or (None) neither."""
     found = Counter(map(int, seen))
-    assert set(found) <= set(told), "records that no producer sent"
-    for number, committed_ in told.items():
+    assert set(found) <= set(reported), "records that no producer sent"
+    for number, committed_ in reported.items():
         if committed_ is None:
             assert found[number] in (0, copies), f"{number} is torn: {found[number]} of {copies}"
         else:
@@ -124,12 +124,12 @@ def test_a_storm(broken: KafkaCluster, topic_name: str) -> None:
     chance = random.Random(broken.proxy.seed)
     for fault in (DropResponse(), Reset()):
         broken.proxy.add(Rule(fault, api=APIS, probability=0.08))
-    told: dict[int, bool | None] = {}
+    reported: dict[int, bool | None] = {}
     fenced = 0
     producer = kafwire.Producer(broken.bootstrap, transactional_id=topic_name, **QUICK)
     for number in range(60):
         fails = chance.random() < 0.2
-        told[number] = False  # until a commit was asked for
+        reported[number] = False  # until a commit was asked for
         try:
             with producer.transaction():
                 for partition in range(3):
@@ -137,23 +137,23 @@ def test_a_storm(broken: KafkaCluster, topic_name: str) -> None:
                 producer.send_offsets({IN: number}, group)
                 if fails:
                     raise LookupError
-                told[number] = None
-            told[number] = True
+                reported[number] = None
+            reported[number] = True
         except LookupError:
             pass
         except TransactionAbortableError:
-            told[number] = False
+            reported[number] = False
         except ProducerFencedError:  # by its own late request: nothing is torn, but it needs a new producer
             fenced += 1
             producer.close()
             producer = kafwire.Producer(broken.bootstrap, transactional_id=topic_name, **QUICK)
             producer.init_transactions()
     producer.close()
-    print(len(broken.proxy.events), "faults,", fenced, "fenced", told)
+    print(len(broken.proxy.events), "faults,", fenced, "fenced", reported)
     assert fenced <= 5
-    assert list(told.values()).count(None) <= fenced
-    assert True in told.values()
-    judge(committed(Direct(broken), topic_name), offset_of(Direct(broken), group, IN), told, 3)  # type: ignore[arg-type]
+    assert list(reported.values()).count(None) <= fenced
+    assert True in reported.values()
+    judge(committed(Direct(broken), topic_name), offset_of(Direct(broken), group, IN), reported, 3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kill_after", seeds.sampled([1, 7], 7))

@@ -436,12 +436,16 @@ DENIED = [
 @pytest.mark.parametrize("denied", DENIED, ids=lambda denied: denied.meet.__name__)
 def test_a_denial_is_an_error_at_once_and_by_name(case: Case, denied: Denied) -> None:
     error = denied.meet(case)
-    told = denial(error)
+    reported = denial(error)
     name = None if denied.resource == "Cluster" else case.name + denied.suffix
-    assert (told.operation, told.resource_type, told.resource_name) == (denied.operation, denied.resource, name)
+    assert (reported.operation, reported.resource_type, reported.resource_name) == (
+        denied.operation,
+        denied.resource,
+        name,
+    )
     on = "the Cluster" if name is None else f"{denied.resource} {name!r}"
     assert f"needs an ACL that permits {denied.operation} on {on}" in str(error)
-    assert not told.in_doubt
+    assert not reported.in_doubt
     api = denied.older or denied.api if case.has_older_transactions else denied.api
     assert case.requests(api) == denied.requests
 

@@ -20,7 +20,7 @@ from kafwire.broker.dispatch import served
 from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, ProtocolError
 from kafwire.protocol.spec import Struct
 from kafwire.testing.fuzzer.campaign import resolve
-from kafwire.testing.fuzzer.connection import Connection
+from kafwire.testing.fuzzer.connection import TargetConnection
 from kafwire.testing.fuzzer.generate import FRESH, Generator
 from kafwire.testing.fuzzer.safety import PREFIX, request_class
 from kafwire.testing.fuzzer.world import Partition, Topic, World
@@ -108,7 +108,7 @@ class Side:
         self.own = f"kafwire-diff-{token}-"
         self.ids: dict[uuid.UUID, uuid.UUID] = {}
         self._api = self._fresh = ""
-        self._connection: Connection | None = None
+        self._connection: TargetConnection | None = None
 
     def prepare(self) -> None:
         """Make the topics and their records, and wait until groups and transactions are coordinated."""
@@ -146,7 +146,7 @@ class Side:
     def ask(self, message: Any, version: int) -> Any:
         """The response, or the end of the connection in words."""
         if self._connection is None:
-            self._connection = Connection(self.target)
+            self._connection = TargetConnection(self.target)
         try:
             return self._connection.call(message, version)
         except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:

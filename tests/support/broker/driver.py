@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafwire.broker import dispatch
-from kafwire.broker.request import Connection, Request
+from kafwire.broker.request import ClientConnection, Request
 from kafwire.broker.state import ClusterState
 
 
@@ -15,9 +15,9 @@ class BrokerDriver:
     def __init__(self, state: ClusterState | None = None) -> None:
         self.state = ClusterState() if state is None else state
         self.late: dict[Request, Any] = {}
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, ClientConnection] = {}
 
-    def connection(self, node: int = 1) -> Connection:
+    def connection(self, node: int = 1) -> ClientConnection:
         """The connection to a broker that requests go over where no other is given."""
         if node not in self._connections:
             self._connections[node] = self.state.connect(node)
@@ -29,7 +29,7 @@ class BrokerDriver:
         version: int | None = None,
         *,
         node: int = 1,
-        connection: Connection | None = None,
+        connection: ClientConnection | None = None,
         client_id: str | None = "test",
     ) -> Request:
         """Send a request; its response is in `late` as soon as there is one."""

@@ -35,7 +35,7 @@ class Slot:
     epoch: int = 0
     is_in: bool = False
     topics: tuple[str, ...] = ()
-    told: Places = frozenset()
+    reported: Places = frozenset()
     owned: Places = frozenset()
     is_classic: bool = False
     leads: bool = False
@@ -122,7 +122,7 @@ class Walk:
         return said
 
     def _join(self, slot: Slot) -> None:
-        slot.epoch, slot.told, slot.owned = 0, frozenset(), frozenset()
+        slot.epoch, slot.reported, slot.owned = 0, frozenset(), frozenset()
         self._beat(slot, rebalance_timeout_ms=LONG_MS, rack_id=None, **self._choose(slot))
 
     def _rejoin(self, slot: Slot) -> None:
@@ -139,9 +139,9 @@ class Walk:
     def _beat(self, slot: Slot, **fields: Any) -> None:
         """Report the member's partitions: the assigned ones, or those of a reconciliation that is not done."""
         if self._random.random() < 0.8:
-            slot.owned = slot.told
+            slot.owned = slot.reported
         elif self._random.random() < 0.5:
-            slot.owned &= slot.told
+            slot.owned &= slot.reported
         self._heartbeat(slot, slot.epoch, owned=slot.owned, **fields)
 
     def _leave(self, slot: Slot) -> None:
@@ -157,7 +157,7 @@ class Walk:
         if kind == "ahead":
             self._heartbeat(slot, slot.epoch + self._random.randint(1, 3))
         elif kind == "behind":
-            self._heartbeat(slot, max(slot.epoch - 1, 1), owned=self._random.choice([slot.told, slot.owned, None]))
+            self._heartbeat(slot, max(slot.epoch - 1, 1), owned=self._random.choice([slot.reported, slot.owned, None]))
         elif kind == "taken":
             other = self._random.choice(self._slots)
             ghost = Slot(9, other.instance_id, self._random.choice([other.member_id, slot.member_id, "m0"]))
@@ -259,7 +259,7 @@ class Walk:
             count = self._random.randint(1, len(self.topics))
             slot.topics = tuple(sorted(self._random.sample([*self.topics, "none"], count)))
         if self._random.random() < 0.8:
-            slot.owned = slot.told
+            slot.owned = slot.reported
         subscription = ConsumerProtocolSubscription(topics=[*slot.topics])
         subscription.owned_partitions = [
             subscription.TopicPartition(topic=name, partitions=[i for n, i in sorted(slot.owned) if n == name])
@@ -280,10 +280,10 @@ class Walk:
             slot.is_in, slot.epoch, slot.leads = True, response.generation_id, bool(response.members)
         elif response.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
             slot.is_in = False
-        told = f"{response.protocol_type} {response.protocol_name} led by {response.leader!r}"
+        reported = f"{response.protocol_type} {response.protocol_name} led by {response.leader!r}"
         members = [(each.member_id, each.group_instance_id) for each in response.members]
         asked = f"{slot.member_id}/{slot.instance_id} join {request.protocol_type} {slot.topics} {_shown(slot.owned)}"
-        self._note(asked, f"{_error(response)} {response.member_id} in {response.generation_id} {told} {members}")
+        self._note(asked, f"{_error(response)} {response.member_id} in {response.generation_id} {reported} {members}")
 
     def _classic_sync(self, slot: Slot) -> None:
         generation = slot.epoch - (self._random.random() < 0.1)
@@ -301,13 +301,13 @@ class Walk:
             given = encode_versioned(ConsumerProtocolAssignment(assigned_partitions=[places]), 1)
             request.assignments = [request.SyncGroupRequestAssignment(member_id=slot.member_id, assignment=given)]
         response = self._ask(request)
-        data, told = bytes(response.assignment), "nothing"
+        data, reported = bytes(response.assignment), "nothing"
         if data:
             version, assignment = decode_versioned(ConsumerProtocolAssignment, data)
-            slot.told = frozenset((t.topic, i) for t in assignment.assigned_partitions for i in t.partitions)
-            told = f"v{version} {_shown(slot.told)}"
+            slot.reported = frozenset((t.topic, i) for t in assignment.assigned_partitions for i in t.partitions)
+            reported = f"v{version} {_shown(slot.reported)}"
         asked = f"{slot.member_id}/{slot.instance_id} sync {generation} {request.protocol_name}"
-        self._note(asked, f"{_error(response)} {response.protocol_type} {response.protocol_name} {told}")
+        self._note(asked, f"{_error(response)} {response.protocol_type} {response.protocol_name} {reported}")
 
     def _classic_beat(self, slot: Slot) -> None:
         generation = slot.epoch - (self._random.random() < 0.1)
@@ -325,7 +325,7 @@ class Walk:
         request.members = [request.MemberIdentity(member_id=slot.member_id, group_instance_id=slot.instance_id)]
         (response,) = self._ask(request).members
         self._note(f"{slot.member_id}/{slot.instance_id} classic leave", _error(response))
-        slot.is_in, slot.told, slot.owned = False, frozenset(), frozenset()
+        slot.is_in, slot.reported, slot.owned = False, frozenset(), frozenset()
 
     # --- requests and responses
 
@@ -344,10 +344,10 @@ class Walk:
                 if any(n == name for n, _ in owned)
             ]
         response = self._ask(request)
-        told = None if response.assignment is None else self._places(response.assignment)
+        reported = None if response.assignment is None else self._places(response.assignment)
         if not response.error_code and epoch >= 0:
             slot.epoch, slot.is_in = response.member_epoch, True
-            slot.told = slot.told if told is None else told
+            slot.reported = slot.reported if reported is None else reported
         elif response.error_code in (
             ErrorCode.UNKNOWN_MEMBER_ID,
             ErrorCode.FENCED_MEMBER_EPOCH,
@@ -359,7 +359,7 @@ class Walk:
         what = (
             f"{_error(response)} {self._text(response.error_message)} {response.member_id} in {response.member_epoch}"
         )
-        self._note(asked, f"{what} {response.heartbeat_interval_ms} {_shown(told)}")
+        self._note(asked, f"{what} {response.heartbeat_interval_ms} {_shown(reported)}")
 
     def _places(self, assignment: Any) -> Places:
         return frozenset((self._names[t.topic_id], i) for t in assignment.topic_partitions for i in t.partitions)
@@ -367,8 +367,8 @@ class Walk:
     def _text(self, message: str | None) -> str | None:
         return None if message is None else message.replace(self._group, "g")
 
-    def _note(self, asked: str, *told: str) -> None:
-        self.lines.append(f"{asked} -> {'; '.join(told)}")
+    def _note(self, asked: str, *reported: str) -> None:
+        self.lines.append(f"{asked} -> {'; '.join(reported)}")
 
     def _ask(self, message: Any, version: int | None = None) -> Any:
         version = type(message).max_version if version is None else version

@@ -69,7 +69,7 @@ class Member:
         except Exception as error:  # a test looks at it
             self.error = error
 
-    async def read_anew(self) -> None:
+    async def read_again(self) -> None:
         """The loop is cancelled, wherever it is, and another one goes on."""
         self._goes_on = True
         await self._stop_reading()

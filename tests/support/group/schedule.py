@@ -134,7 +134,7 @@ class GroupSchedule:
     async def _restart_reading(self) -> None:
         """A member's loop is cancelled, and starts over with the records in hand."""
         if self.live:
-            await self.chance.choice(self.live).read_anew()
+            await self.chance.choice(self.live).read_again()
 
     async def _break_connections(self) -> None:
         self.world.break_connections(self.chance.randrange(1, BROKERS + 1))

@@ -233,7 +233,7 @@ class Walk:
         self.lines.append(f"{asked} -> waits")
         place = len(self.lines) - 1
         for each, response in self._arrived():
-            text = self._told(each, response)
+            text = self._reported(each, response)
             if each is new:
                 self.lines[place] = f"{asked} -> {text}"
             else:
@@ -269,7 +269,7 @@ class Walk:
         (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
         return connection.recv(size, socket.MSG_WAITALL)
 
-    def _told(self, each: Waiting, response: Any) -> str:
+    def _reported(self, each: Waiting, response: Any) -> str:
         kind = type(each.message).__name__.removesuffix("Request")
         slot = each.slot
         if slot is not None and getattr(response, "error_code", 0) == ErrorCode.REBALANCE_IN_PROGRESS:

@@ -98,9 +98,9 @@ def send_by_kafwire(bootstrap: str, topic: str, records: Sequence[Written], shap
             for record in records
         ]
         producer.flush()
-        told = [delivery.result(timeout=30) for delivery in deliveries]
+        reported = [delivery.result(timeout=30) for delivery in deliveries]
     counts: dict[int, int] = {}
-    for record, meta in zip(records, told, strict=True):
+    for record, meta in zip(records, reported, strict=True):
         assert meta[:3] == (topic, record.partition, counts.get(record.partition, 0))
         assert shape.stamped_by_broker == (meta.timestamp_ms != record.timestamp_ms)
         counts[record.partition] = meta.offset + 1

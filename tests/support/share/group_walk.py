@@ -124,19 +124,19 @@ class MembersWalk:
             self._is_ready()
         elif response.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
             member.is_in, member.epoch = False, 0
-        told = "-"
+        reported = "-"
         if response.assignment is not None:
             topics = {
                 self._names[each.topic_id]: sorted(each.partitions)
                 for each in response.assignment.topic_partitions
                 if each.partitions
             }
-            told = str(sorted(topics.items()))
+            reported = str(sorted(topics.items()))
         asked = f"{member.member_id} beat {its_epoch} {names} {fields} in {group!r}"
         message = (response.error_message or "").replace(self._group, "g")
         now = f"{response.member_id} in {response.member_epoch} {response.heartbeat_interval_ms}"
         what = f"{error_of(response)} {message} {now}"
-        self.lines.append(f"{asked} -> {what} {told}")
+        self.lines.append(f"{asked} -> {what} {reported}")
 
     def _is_ready(self) -> None:
         """A real broker makes the share partitions of a heartbeat ready behind its response."""
@@ -177,12 +177,12 @@ class MembersWalk:
             parts = [part(partition_index=0, start_offset=3), part(partition_index=9, start_offset=1)]
             alter.topics = [alter.AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=parts)]
             response = self._broker.ask(alter)
-            told = [
+            reported = [
                 (t.topic_name, t.topic_id.int != 0, p.partition_index, error_of(p), p.error_message)
                 for t in response.responses
                 for p in t.partitions
             ]
-            self.lines.append(f"alter {name} -> {error_of(response)} {response.error_message} {told}")
+            self.lines.append(f"alter {name} -> {error_of(response)} {response.error_message} {reported}")
         elif kind == "delete":
             delete = protocol.DeleteShareGroupOffsetsRequest(group_id=self._group)
             delete.topics = [delete.DeleteShareGroupOffsetsRequestTopic(topic_name=name)]
@@ -208,11 +208,11 @@ class MembersWalk:
         beat = protocol.ConsumerGroupHeartbeatRequest(
             group_id=self._group, member_id="c", member_epoch=1, topic_partitions=[]
         )
-        told = [self._broker.ask(beat)]
-        told += self._broker.ask(protocol.DescribeGroupsRequest(groups=[self._group])).groups
-        told += self._broker.ask(protocol.ConsumerGroupDescribeRequest(group_ids=[self._group])).groups
+        reported = [self._broker.ask(beat)]
+        reported += self._broker.ask(protocol.DescribeGroupsRequest(groups=[self._group])).groups
+        reported += self._broker.ask(protocol.ConsumerGroupDescribeRequest(group_ids=[self._group])).groups
         fetch = protocol.OffsetFetchRequest()
         fetch.groups = [fetch.OffsetFetchRequestGroup(group_id=self._group, topics=None)]
         codes = [ErrorCode(self._broker.ask(fetch, 9).groups[0].error_code).name]
-        texts = [f"{error_of(each)} {(each.error_message or '').replace(self._group, 'g')}" for each in told]
+        texts = [f"{error_of(each)} {(each.error_message or '').replace(self._group, 'g')}" for each in reported]
         self.lines.append(f"other protocols -> {texts} {codes}")

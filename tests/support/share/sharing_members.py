@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafwire import protocol
-from kafwire.broker.request import Connection, Request
+from kafwire.broker.request import ClientConnection, Request
 from kafwire.broker.state import ClusterState
 from tests.support.broker.driver import BrokerDriver
 
@@ -67,7 +67,7 @@ class SharingMembers(BrokerDriver):
         assert response.error_code == 0
         return got(response)
 
-    def wait(self, member_id: str, epoch: int, *, connection: Connection | None = None, **fields: Any) -> Request:
+    def wait(self, member_id: str, epoch: int, *, connection: ClientConnection | None = None, **fields: Any) -> Request:
         """A request that waits a minute for records."""
         request = self.send(self.fetch_request(member_id, epoch, wait_ms=60_000, **fields), connection=connection)
         assert request not in self.late

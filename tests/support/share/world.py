@@ -60,7 +60,7 @@ class ShareWorld(ClusterWorld):
         """The requests of an API so far, as messages."""
         return [request.message for _, request in self.asked if request.name == api]
 
-    def told(self, api: str) -> list[tuple[int, int, list[int]]]:
+    def reported(self, api: str) -> list[tuple[int, int, list[int]]]:
         """The acknowledgements in requests of an API: first and last offsets, and types."""
         return [
             (batch.first_offset, batch.last_offset, list(batch.acknowledge_types))

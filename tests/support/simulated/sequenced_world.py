@@ -151,7 +151,7 @@ class World:
             if said is not Fate.ABSENT:
                 self.searches += 1
                 fate = conclude(said, self.broker.has(batch) if self.is_readable and self.may_read else None)
-            self.told(self.sequencer.settle(batch, fate), batch)
+            self.reported(self.sequencer.settle(batch, fate), batch)
         return bool(doubts)
 
     def send(self) -> bool:
@@ -181,9 +181,9 @@ class World:
             parts = [Batch(part) for part in (good[:middle], good[middle:]) if part]
             self.sequencer.replace(batch, parts)
         else:
-            self.told(verdict, batch)
+            self.reported(verdict, batch)
 
-    def told(self, verdict: BatchOutcome, batch: Batch) -> None:
+    def reported(self, verdict: BatchOutcome, batch: Batch) -> None:
         if verdict is BatchOutcome.DELIVERED:
             self.delivered += batch.records
         elif verdict is BatchOutcome.FAILED:
@@ -225,7 +225,7 @@ class World:
     def expire(self) -> None:
         if self.sequencer.retries:
             batch = self.sequencer.retries[0]
-            self.told(self.sequencer.give_up(batch), batch)
+            self.reported(self.sequencer.give_up(batch), batch)
 
     def finish(self) -> None:
         for _ in range(10_000):

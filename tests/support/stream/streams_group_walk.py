@@ -181,8 +181,8 @@ class StreamsWalk:
         instance_id = f"i{number}" if self._random.random() < 0.3 else None
         return Member(f"m{number}", f"p{self._random.randrange(3)}", instance_id)
 
-    def _say(self, asked: str, told: str) -> None:
-        self.lines.append(f"{asked} -> {told}".replace(self.group, "G"))
+    def _say(self, asked: str, reported: str) -> None:
+        self.lines.append(f"{asked} -> {reported}".replace(self.group, "G"))
 
     # --- heartbeats
 
@@ -504,11 +504,11 @@ class StreamsWalk:
         leave = protocol.LeaveGroupRequest(group_id=self.group)
         leave.members = [leave.MemberIdentity(member_id="m0")]
         update = protocol.StreamsGroupTopologyDescriptionUpdateRequest(group_id=self.group, member_id="m0")
-        told = [self._broker.ask(each) for each in (consumer, share, update)]
-        told += self._broker.ask(protocol.DescribeGroupsRequest(groups=[self.group])).groups
-        told += self._broker.ask(protocol.ConsumerGroupDescribeRequest(group_ids=[self.group])).groups
-        told += self._broker.ask(protocol.ShareGroupDescribeRequest(group_ids=[self.group])).groups
-        texts = [f"{error_of(each)} {each.error_message}" for each in told]
+        reported = [self._broker.ask(each) for each in (consumer, share, update)]
+        reported += self._broker.ask(protocol.DescribeGroupsRequest(groups=[self.group])).groups
+        reported += self._broker.ask(protocol.ConsumerGroupDescribeRequest(group_ids=[self.group])).groups
+        reported += self._broker.ask(protocol.ShareGroupDescribeRequest(group_ids=[self.group])).groups
+        texts = [f"{error_of(each)} {each.error_message}" for each in reported]
         joined, left = self._broker.ask(join), self._broker.ask(leave)
         codes = error_of(joined), error_of(left), [error_of(each) for each in left.members]
         self._say(f"others {epoch}", f"{texts} {codes}")

@@ -120,10 +120,10 @@ def test_the_table_names_the_slower_rows() -> None:
     assert "| 0.500 (0.500-0.500, 1) | 1.500 | SLOWER |" in table
     assert "below 97% of the base: group-test (torn), group-test (worse)\n" in table
     assert "below 97% of the base: none\n" in render(found[:1])
-    told: list[dict[str, Any]] = json.loads(json.dumps(as_json(found)))
-    assert [one["verdict"] for one in told] == ["ok", "slower", "slower"]
-    assert told[0]["ratios"] == [1.0, 1.5, 2.0]
-    assert (told[0]["median"], told[0]["unit"], told[0]["error"]) == (1.5, "M records/s", "")
+    reported: list[dict[str, Any]] = json.loads(json.dumps(as_json(found)))
+    assert [one["verdict"] for one in reported] == ["ok", "slower", "slower"]
+    assert reported[0]["ratios"] == [1.0, 1.5, 2.0]
+    assert (reported[0]["median"], reported[0]["unit"], reported[0]["error"]) == (1.5, "M records/s", "")
 
 
 def test_every_row_compares_something_and_no_peer() -> None:

@@ -18,7 +18,7 @@ FIRST: dict[str, Any] = {"rebalance_timeout_ms": 1000, "subscribed_topic_names":
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "reported"),
     [
         ({"group_id": ""}, "GroupId can't be empty."),
         ({"member_id": " "}, "MemberId can't be empty."),
@@ -35,18 +35,18 @@ FIRST: dict[str, Any] = {"rebalance_timeout_ms": 1000, "subscribed_topic_names":
         ({"epoch": -3}, "MemberEpoch is invalid."),
     ],
 )
-def test_heartbeats_that_say_too_little(fields: dict[str, Any], told: str) -> None:
+def test_heartbeats_that_say_too_little(fields: dict[str, Any], reported: str) -> None:
     group = ConsumerMembers()
     said: dict[str, Any] = {"member_id": "a", "epoch": 0} | FIRST | fields
     response = group.beat(**said)
-    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, told)
+    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, reported)
     assert not group.coordinator.exists("g")
 
 
 def test_an_assignor_that_there_is_not() -> None:
     response = ConsumerMembers().beat("a", 0, **FIRST, server_assignor="sticky")
-    told = "ServerAssignor sticky is not supported. Supported assignors: uniform, range."
-    assert (response.error_code, response.error_message) == (ErrorCode.UNSUPPORTED_ASSIGNOR, told)
+    reported = "ServerAssignor sticky is not supported. Supported assignors: uniform, range."
+    assert (response.error_code, response.error_message) == (ErrorCode.UNSUPPORTED_ASSIGNOR, reported)
     few = ConsumerMembers(group_consumer_assignors="range")
     assert few.beat("a", 0, **FIRST, server_assignor="uniform").error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
     assert few.beat("a", 0, **FIRST).error_code == 0
@@ -306,7 +306,7 @@ def test_a_group_has_options_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "reported"),
     [
         ("nope", "1", "Unknown group config name: nope"),
         (
@@ -321,10 +321,10 @@ def test_a_group_has_options_of_its_own() -> None:
         ),
     ],
 )
-def test_options_that_a_group_may_not_have(name: str, value: str, told: str) -> None:
+def test_options_that_a_group_may_not_have(name: str, value: str, reported: str) -> None:
     group = ConsumerMembers()
     response = alter(group, name, value)
-    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_CONFIG, told)
+    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_CONFIG, reported)
     assert alter(group, "consumer.session.timeout.ms", "x").error_code == ErrorCode.INVALID_CONFIG
     assert group.state.group_configs == {}
 
@@ -332,6 +332,6 @@ def test_options_that_a_group_may_not_have(name: str, value: str, told: str) -> 
 def test_a_session_is_longer_than_the_time_between_heartbeats() -> None:
     group = ConsumerMembers(group_consumer_min_session_timeout_ms=1)
     response = alter(group, "consumer.session.timeout.ms", "5000")
-    told = "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
-    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_CONFIG, told)
+    reported = "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
+    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_CONFIG, reported)
     assert alter(group, "consumer.session.timeout.ms", "5001").error_code == 0

@@ -85,17 +85,17 @@ def test_every_version_has_the_error(api: str) -> None:
             continue
         assert responds_with(state, request, place)
         response: Any = inject(state, request, place)
-        told = response_type.decode(response.encode(version), version).to_dict()
+        reported = response_type.decode(response.encode(version), version).to_dict()
         if response_levels.field_of(response_type, "error_code", version) is None:
-            told.pop("error_code", None)
-        found = list(codes(told))
+            reported.pop("error_code", None)
+        found = list(codes(reported))
         assert found
         deepest = max(path.count(".") for path, code in found)
         assert {code for path, code in found if path.count(".") == deepest} == {CODE}
         assert {code for path, code in found if path.count(".") < deepest} <= {0, CODE}
         if deepest:  # two elements in each array around it; the response_type has all the requested ones
             assert sum(code == CODE for _, code in found) in (2, 4, 8), found
-            assert len(set(map(str, plain_values(told)))) > 2 or api in ("CreateAcls", "DeleteAcls")
+            assert len(set(map(str, plain_values(reported)))) > 2 or api in ("CreateAcls", "DeleteAcls")
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -153,12 +153,12 @@ def test_a_produce_response_mirrors_its_topics_and_partitions() -> None:
         ],
     )
     response: Any = inject(state, request_of(state, message, 12), ErrorPlace(CODE, "the disk is full"))
-    told = [
+    reported = [
         (topic.name, part.index, part.error_code, part.base_offset, part.error_message)
         for topic in response.responses
         for part in topic.partition_responses
     ]
-    assert told == [(*place, CODE, -1, "the disk is full") for place in (("a", 3), ("a", 5), ("b", 0))]
+    assert reported == [(*place, CODE, -1, "the disk is full") for place in (("a", 3), ("a", 5), ("b", 0))]
 
 
 def test_without_a_response_the_connection_is_closed() -> None:

@@ -59,7 +59,7 @@ def fetch(driver: BrokerDriver, *places: tuple[str, int], session: int = 0, epoc
     )
 
 
-def told(response: Any) -> dict[tuple[str, int], int]:
+def reported(response: Any) -> dict[tuple[str, int], int]:
     return {
         (topic.name, part.index): part.error_code for topic in response.responses for part in topic.partition_responses
     }
@@ -74,7 +74,7 @@ def stored(driver: BrokerDriver, topic: str, partition: int = 0) -> int:
 def test_the_next_requests_fail(driver: BrokerDriver, faults: Faults) -> None:
     fault = faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", times=2)
     responses = [driver.ask(produce(("flights", 0)), 12) for _ in range(3)]
-    assert [told(response) for response in responses] == [{("flights", 0): code} for code in (19, 19, 0)]
+    assert [reported(response) for response in responses] == [{("flights", 0): code} for code in (19, 19, 0)]
     assert stored(driver, "flights") == 1
     assert fault.times == 2
     assert faults.script == []
@@ -82,16 +82,16 @@ def test_the_next_requests_fail(driver: BrokerDriver, faults: Faults) -> None:
 
 def test_all_requests_fail_until_the_script_is_cleared(driver: BrokerDriver, faults: Faults) -> None:
     faults.fail_next("Produce", ErrorCode.NOT_ENOUGH_REPLICAS, times=None)
-    assert all(19 in told(driver.ask(produce(("flights", 0)), 12)).values() for _ in range(5))
+    assert all(19 in reported(driver.ask(produce(("flights", 0)), 12)).values() for _ in range(5))
     faults.clear()
-    assert told(driver.ask(produce(("flights", 0)), 12)) == {("flights", 0): 0}
+    assert reported(driver.ask(produce(("flights", 0)), 12)) == {("flights", 0): 0}
 
 
 def test_other_parts_of_a_request_are_carried_out(driver: BrokerDriver, faults: Faults) -> None:
     faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", topic="flights", partition=1)
-    assert told(driver.ask(produce(("flights", 0)), 12)) == {("flights", 0): 0}  # it is not meant for this one
+    assert reported(driver.ask(produce(("flights", 0)), 12)) == {("flights", 0): 0}  # it is not meant for this one
     response = driver.ask(produce(("flights", 0), ("flights", 1), ("trains", 0)), 12)
-    assert told(response) == {("flights", 0): 0, ("flights", 1): 19, ("trains", 0): 0}
+    assert reported(response) == {("flights", 0): 0, ("flights", 1): 19, ("trains", 0): 0}
     assert [topic.name for topic in response.responses] == ["flights", "trains"]
     assert (stored(driver, "flights", 0), stored(driver, "flights", 1), stored(driver, "trains")) == (2, 0, 1)
 
@@ -99,7 +99,7 @@ def test_other_parts_of_a_request_are_carried_out(driver: BrokerDriver, faults: 
 def test_a_topic_fails_as_a_whole(driver: BrokerDriver, faults: Faults) -> None:
     faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", topic="flights", message="too few")
     response = driver.ask(produce(("flights", 0), ("flights", 1), ("trains", 0)), 12)
-    assert told(response) == {("flights", 0): 19, ("flights", 1): 19, ("trains", 0): 0}
+    assert reported(response) == {("flights", 0): 19, ("flights", 1): 19, ("trains", 0): 0}
     assert {p.error_message for t in response.responses for p in t.partition_responses} == {"too few", None}
 
 
@@ -112,7 +112,7 @@ def test_the_rest_of_a_request_without_response_is_done(driver: BrokerDriver, fa
 def test_a_request_that_was_executed_fails(driver: BrokerDriver, faults: Faults) -> None:
     fault = faults.fail_next("Produce", "REQUEST_TIMED_OUT", executed=True, topic="flights", partition=0)
     response = driver.ask(produce(("flights", 0), ("flights", 1)), 12)
-    assert told(response) == {("flights", 0): ErrorCode.REQUEST_TIMED_OUT, ("flights", 1): 0}
+    assert reported(response) == {("flights", 0): ErrorCode.REQUEST_TIMED_OUT, ("flights", 1): 0}
     assert (stored(driver, "flights", 0), stored(driver, "flights", 1)) == (1, 1)
     assert (fault.times, str(fault)) == (1, "fails with REQUEST_TIMED_OUT when it is done")
 
@@ -132,7 +132,7 @@ def test_a_response_that_comes_later_has_the_error_too(driver: BrokerDriver, fau
     assert request not in driver.late
     partition.replicate(2)
     driver.pass_ms(0)
-    assert told(driver.late[request]) == {("flights", 0): 19, ("trains", 0): 0}
+    assert reported(driver.late[request]) == {("flights", 0): 19, ("trains", 0): 0}
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,13 @@ def test_delays_add_up_and_other_faults_come_behind(driver: BrokerDriver, faults
     driver.pass_ms(499)
     assert first not in driver.late
     driver.pass_ms(1)
-    assert told(driver.late[first]) == {("flights", 0): 19}
+    assert reported(driver.late[first]) == {("flights", 0): 19}
     assert first.seen is not None
     assert first.seen.fault == "delayed by 0.2 s, delayed by 0.3 s, fails with NOT_ENOUGH_REPLICAS"
     second = driver.send(produce(("flights", 0)), 12)
     assert stored(driver, "flights") == 1  # the request is executed at once
     driver.pass_ms(200)
-    assert told(driver.late[second]) == {("flights", 0): 0}
+    assert reported(driver.late[second]) == {("flights", 0): 0}
 
 
 def test_a_delayed_response_has_an_error_once(driver: BrokerDriver, faults: Faults) -> None:
@@ -185,8 +185,8 @@ def test_a_delayed_response_has_an_error_once(driver: BrokerDriver, faults: Faul
     faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", topic="flights")
     request = driver.send(produce(("flights", 0), ("trains", 0)), 12)
     driver.pass_ms(100)
-    told_of = [(topic.name, len(topic.partition_responses)) for topic in driver.late[request].responses]
-    assert sorted(told_of) == [("flights", 1), ("trains", 1)]
+    reported_by = [(topic.name, len(topic.partition_responses)) for topic in driver.late[request].responses]
+    assert sorted(reported_by) == [("flights", 1), ("trains", 1)]
 
 
 def test_held_requests_are_served_in_order_when_they_are_released(driver: BrokerDriver, faults: Faults) -> None:
@@ -205,7 +205,7 @@ def test_held_requests_are_served_in_order_when_they_are_released(driver: Broker
     assert driver.late == {}
     driver.pass_ms(100)  # each was delayed once
     assert list(driver.late) == requests
-    assert told(driver.ask(produce(("flights", 0)), 12) or driver.late[requests[2]])
+    assert reported(driver.ask(produce(("flights", 0)), 12) or driver.late[requests[2]])
 
 
 def test_a_held_request_meets_the_faults_behind(driver: BrokerDriver, faults: Faults) -> None:
@@ -214,7 +214,7 @@ def test_a_held_request_meets_the_faults_behind(driver: BrokerDriver, faults: Fa
     faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS")
     faults.release(fault)
     driver.pass_ms(0)
-    assert told(driver.late[request]) == {("flights", 0): 19}
+    assert reported(driver.late[request]) == {("flights", 0): 19}
 
 
 # --- APIs that need their handlers
@@ -305,14 +305,14 @@ def test_a_cluster_s_error_of_metadata_is_at_the_top(driver: BrokerDriver, fault
 def test_brokers_leaders_and_coordinators_move(driver: BrokerDriver, faults: Faults) -> None:
     state = driver.state
     faults.move_leader("flights", 0, 2)
-    assert told(driver.ask(produce(("flights", 0)), 12)) == {("flights", 0): 6}
-    assert told(driver.ask(produce(("flights", 0)), 12, node=2)) == {("flights", 0): 0}
+    assert reported(driver.ask(produce(("flights", 0)), 12)) == {("flights", 0): 6}
+    assert reported(driver.ask(produce(("flights", 0)), 12, node=2)) == {("flights", 0): 0}
     faults.move_coordinator("riders", 2)
     assert state.coordinator("riders") == 2
     faults.stop_node(2)
     faults.stop_node(2)
     assert not state.nodes[2].is_up
-    assert told(driver.ask(produce(("flights", 0)), 12)) == {("flights", 0): 0}
+    assert reported(driver.ask(produce(("flights", 0)), 12)) == {("flights", 0): 0}
     epoch = state.nodes[2].epoch
     faults.start_node(2)
     faults.start_node(2)

@@ -14,7 +14,7 @@ from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.world import World
 
 VERSION = 18
-Told = dict[tuple[str, int], Any]
+Reported = dict[tuple[str, int], Any]
 
 
 class Reader:
@@ -29,7 +29,7 @@ class Reader:
 
     def ask(
         self, session: tuple[int, int], wanted: dict[tuple[str, int], Any] | None = None, *forget: tuple[str, int]
-    ) -> Told:
+    ) -> Reported:
         """Partitions of the response by name; values of `wanted` are offsets or FetchPartition fields."""
         request = protocol.FetchRequest(session_id=session[0], session_epoch=session[1], **self.options)
         for (name, index), asked in (wanted or {}).items():
@@ -134,12 +134,14 @@ def test_first_partition_with_data_gives_a_whole_batch_and_others_batches_that_f
         size = len(logs[1].batches[0].data)
         for room, expected in [(1, [0, size, 0, 0]), (2 * size + 9, [0, 2 * size, 0, 0]), (3 * size, [0, 2, 1, 0])]:
             reader = Reader(world, max_bytes=room)
-            told = reader.ask((0, -1), {("t", p): 0 for p in range(4)})
-            sizes = [len(part.records) for part in told.values()]
+            reported = reader.ask((0, -1), {("t", p): 0 for p in range(4)})
+            sizes = [len(part.records) for part in reported.values()]
             assert sizes == [n * size if n < 9 else n for n in expected]
         reader = Reader(world)
-        told = reader.ask((0, -1), {("t", p): {"fetch_offset": 0, "partition_max_bytes": size + 1} for p in range(4)})
-        assert [len(part.records) for part in told.values()] == [0, size + 1, size + 1, size + 1]
+        reported = reader.ask(
+            (0, -1), {("t", p): {"fetch_offset": 0, "partition_max_bytes": size + 1} for p in range(4)}
+        )
+        assert [len(part.records) for part in reported.values()] == [0, size + 1, size + 1, size + 1]
 
 
 def test_waiting_for_records() -> None:
@@ -168,17 +170,17 @@ def test_aborted_transactions_of_the_returned_records() -> None:
         size = sum(len(stored.data) for stored in log.batches[2:4])
         reader = Reader(world, isolation_level=1)
         asked = {"fetch_offset": 2, "partition_max_bytes": size}
-        told = reader.ask((0, -1), {("t", 0): asked})["t", 0]
+        reported = reader.ask((0, -1), {("t", 0): asked})["t", 0]
         # The list has transactions behind the records as well, as far as the index does not know better.
-        assert [(a.producer_id, a.first_offset) for a in told.aborted_transactions] == [(9, 4), (8, 2)]
+        assert [(a.producer_id, a.first_offset) for a in reported.aborted_transactions] == [(9, 4), (8, 2)]
         log.append_values([b"x" * 5000])
         log.append_values([b"y"])
         log.abort(6, 8)
-        told = reader.ask((0, -1), {("t", 0): asked})["t", 0]
-        assert [(a.producer_id, a.first_offset) for a in told.aborted_transactions] == [(9, 4), (8, 2)]
+        reported = reader.ask((0, -1), {("t", 0): asked})["t", 0]
+        assert [(a.producer_id, a.first_offset) for a in reported.aborted_transactions] == [(9, 4), (8, 2)]
         log.producers.aborted.pop()
-        told = reader.ask((0, -1), {("t", 0): 0})["t", 0]
-        assert len(told.aborted_transactions) == 3
+        reported = reader.ask((0, -1), {("t", 0): 0})["t", 0]
+        assert len(reported.aborted_transactions) == 3
         assert not Reader(world).ask((0, -1), {("t", 0): 0})["t", 0].aborted_transactions
 
 
@@ -190,14 +192,14 @@ def test_followers_serve_and_leaders_name_them() -> None:
         log.append_values([b"a", b"b"])
         log.append_values([b"c"])
         leader = Reader(world, rack_id="b")
-        told = leader.ask((0, 0), {("t", 0): 0})["t", 0]
-        assert (told.preferred_read_replica, told.records, told.high_watermark) == (2, b"", 3)
+        reported = leader.ask((0, 0), {("t", 0): 0})["t", 0]
+        assert (reported.preferred_read_replica, reported.records, reported.high_watermark) == (2, b"", 3)
         # Named again and again, although nothing changes.
         assert leader.ask((leader.response.session_id, 1))["t", 0].preferred_read_replica == 2
         log.replica_ends[2] = 2
         follower = Reader(world, 2, rack_id="b")
-        told = follower.ask((0, -1), {("t", 0): 0})["t", 0]
-        assert (values(told), told.high_watermark, told.preferred_read_replica) == ([b"a", b"b"], 2, -1)
+        reported = follower.ask((0, -1), {("t", 0): 0})["t", 0]
+        assert (values(reported), reported.high_watermark, reported.preferred_read_replica) == ([b"a", b"b"], 2, -1)
         assert follower.ask((0, -1), {("t", 0): 3})["t", 0].error_code == 1
         assert leader.ask((0, -1), {("t", 0): 3})["t", 0].preferred_read_replica == -1
         assert follower.ask((0, -1), {("t", 0): {"fetch_offset": 0, "current_leader_epoch": 0}})["t", 0].records
@@ -226,11 +228,11 @@ def test_truncated_log_diverges() -> None:
             (4, 2, (-1, -1)),
             (5, 2, (2, 4)),
         ]:
-            told = reader.ask((0, -1), {("t", 0): {"fetch_offset": offset, "last_fetched_epoch": epoch}})["t", 0]
-            diverging = told.diverging_epoch
-            assert (diverging.epoch, diverging.end_offset, told.error_code) == (*expected, 0)
-        told = reader.ask((0, -1), {("t", 0): {"fetch_offset": 3, "last_fetched_epoch": 9}})["t", 0]
-        assert told.error_code == 1
+            reported = reader.ask((0, -1), {("t", 0): {"fetch_offset": offset, "last_fetched_epoch": epoch}})["t", 0]
+            diverging = reported.diverging_epoch
+            assert (diverging.epoch, diverging.end_offset, reported.error_code) == (*expected, 0)
+        reported = reader.ask((0, -1), {("t", 0): {"fetch_offset": 3, "last_fetched_epoch": 9}})["t", 0]
+        assert reported.error_code == 1
         batch = decode_batches(reader.ask((0, -1), {("t", 0): 3})["t", 0].records)[0]
         assert batch.partition_leader_epoch == 2
 
@@ -262,14 +264,14 @@ def test_old_views_of_the_leader_are_refused_with_a_hint() -> None:
         world.create_topic("t")
         world.move_leader("t", 0, 2)
         for version, hint in [(16, (2, 1)), (15, (-1, -1))]:
-            told = Reader(world, 1, version=version).ask((0, -1), {("t", 0): 0})["t", 0]
-            assert (told.current_leader.leader_id, told.current_leader.leader_epoch) == hint
+            reported = Reader(world, 1, version=version).ask((0, -1), {("t", 0): 0})["t", 0]
+            assert (reported.current_leader.leader_id, reported.current_leader.leader_epoch) == hint
         reader = Reader(world, 2)
         for epoch, error in [(-1, 0), (0, 74), (1, 0), (2, 75)]:
-            told = reader.ask((0, -1), {("t", 0): {"fetch_offset": 0, "current_leader_epoch": epoch}})["t", 0]
-            assert told.error_code == error
+            reported = reader.ask((0, -1), {("t", 0): {"fetch_offset": 0, "current_leader_epoch": epoch}})["t", 0]
+            assert reported.error_code == error
             hinted = error == 74
-            assert told.current_leader.leader_id == (2 if hinted else -1)
+            assert reported.current_leader.leader_id == (2 if hinted else -1)
             assert [(n.node_id, n.host) for n in reader.response.node_endpoints] == [(2, "10.0.0.2")] * hinted
 
 

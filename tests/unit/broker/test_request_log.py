@@ -63,8 +63,8 @@ def test_requests_are_found() -> None:
 def test_the_log_has_an_end() -> None:
     state = ClusterState()
     log = RequestLog(state.topics, max_requests=3, max_bytes=100)
-    told: list[int] = []
-    log.watchers.append(lambda seen: told.append(seen.number))
+    reported: list[int] = []
+    log.watchers.append(lambda seen: reported.append(seen.number))
 
     def add(size: int) -> list[int]:
         log.add(Request(state.connect(1), metadata("a"), 12, size=size))
@@ -82,4 +82,4 @@ def test_the_log_has_an_end() -> None:
     log.clear()
     assert add(60) == [10]
     assert add(40) == [10, 11]  # forgotten requests take no room
-    assert told == list(range(1, 12))
+    assert reported == list(range(1, 12))

@@ -803,30 +803,30 @@ def test_rows_before_an_offset() -> None:
 
 
 def test_progress(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
 
     class Bar:
         def __init__(self, title: str, total: int, *, of_bytes: bool) -> None:
-            told.append((title, total))
+            reported.append((title, total))
 
         def __enter__(self) -> Callable[[int], None]:
-            return told.append
+            return reported.append
 
         def __exit__(self, *_: object) -> None:
-            told.append("end")
+            reported.append("end")
 
     monkeypatch.setattr("kafwire.scanner.progress.ProgressBar", Bar)
     world.scanned = [batch_of(0, 5, 7), batch_of(1, 5, 8), batch_of(0, 7, 9)]
     world.ranges = [Range("orders", 0, 5, 8), Range("orders", 1, 5, 20)]
     assert run("orders", "-e", "--progress").exit_code == 0
-    assert told == [("orders", 18), 2, 5, 6, 18, "end"]
-    told.clear()
+    assert reported == [("orders", 18), 2, 5, 6, 18, "end"]
+    reported.clear()
     assert run("orders", "-e").exit_code == 0  # standard error is no terminal
     assert run("orders", "-e", "--no-progress").exit_code == 0
-    assert told == []
+    assert reported == []
     world.polled = iter([[batch_of(0, LOW, HIGH)], [batch_of(1, LOW, HIGH), batch_of(2, LOW, HIGH + 5)]])
     assert run("orders", "-G", "g", "-e", "--progress").exit_code == 0
-    assert told == [("orders", 60), 20, 40, 60, 60, "end"]
+    assert reported == [("orders", 60), 20, 40, 60, 60, "end"]
 
 
 def test_no_standard_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,9 +105,9 @@ def test_members_of_the_consumer_protocol(kafka: EmbeddedKafka) -> None:
     header, row = lines(run(kafka, "describe", "g"))
     assert row == ["g", "consumer", "Stable", "uniform", "1", "1"]
     header, row = lines(run(kafka, "members", "g"))
-    told = dict(zip(header, row, strict=True))
-    assert (told["MEMBER"], told["CLIENT"], told["PARTITIONS"]) == ("it", "app", "orders:0-2")
-    assert int(told["EPOCH"]) > 0
+    reported = dict(zip(header, row, strict=True))
+    assert (reported["MEMBER"], reported["CLIENT"], reported["PARTITIONS"]) == ("it", "app", "orders:0-2")
+    assert int(reported["EPOCH"]) > 0
     assert lines(run(kafka, "list"))[1] == ["g", "consumer", "Stable", "consumer", "1"]
 
 
@@ -118,8 +118,8 @@ def test_how_far_behind_a_group_is(kafka: EmbeddedKafka) -> None:
     assert first == ["g", "orders", "0", "5", "15", "10"]
     assert second == ["g", "orders", "1", "15", "15", "0"]
     assert total == ["10", "record(s)", "behind"]
-    (told, _) = [json.loads(line) for line in run(kafka, "lag", "g", "-J").stdout.splitlines()]
-    assert (told["committed"], told["end"], told["lag"]) == (5, 15, 10)
+    (reported, _) = [json.loads(line) for line in run(kafka, "lag", "g", "-J").stdout.splitlines()]
+    assert (reported["committed"], reported["end"], reported["lag"]) == (5, 15, 10)
 
 
 def test_partitions_with_nothing_committed_are_counted_beside_the_lag(kafka: EmbeddedKafka) -> None:

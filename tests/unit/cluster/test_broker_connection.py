@@ -624,9 +624,9 @@ def test_requests_that_bypass_the_engine_are_counted_too() -> None:
         for latency_ms_max, most in ((4.0, 4.0), (3.0, 4.0), (5.0, 5.0)):
             connection.went_by({**numbers, "latency_ms_max": latency_ms_max})
             assert connection.stats()["latency_ms_max"] == most
-        told = connection.stats()
-        assert [told[name] for name in ("requests", "bytes_out", "responses", "bytes_in")] == [9, 150, 6, 60]
-        assert told["latency_ms_sum"] == 27.0
+        reported = connection.stats()
+        assert [reported[name] for name in ("requests", "bytes_out", "responses", "bytes_in")] == [9, 150, 6, 60]
+        assert reported["latency_ms_sum"] == 27.0
 
 
 def test_latencies_run_from_the_request_to_its_response() -> None:
@@ -674,7 +674,7 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
         assert make_connection(world).where == "broker 1 at [fd00::1]:9092"
 
 
-class Told:
+class Reported:
     """The outcomes of three requests on one connection, in order."""
 
     def __init__(self, world: World, connection: BrokerConnection) -> None:
@@ -706,30 +706,30 @@ def test_the_end_of_a_connection_calls_no_callback_from_within(how: str) -> None
     """The caller may be in the middle of what a callback changes: it is called by the engine's next turn, in order."""
 
     async def end() -> None:
-        ENDS[how](told.connection, told.numbers[2])
-        assert told.connection.in_flight == 0
-        assert told.heard == []
+        ENDS[how](reported.connection, reported.numbers[2])
+        assert reported.connection.in_flight == 0
+        assert reported.heard == []
         await asyncio.sleep(0)
-        assert [number for number, _ in told.heard] == told.numbers
+        assert [number for number, _ in reported.heard] == reported.numbers
 
     with World() as world:
         world.on("Metadata", lambda _: NEVER)
-        told = Told(world, make_connection(world))
+        reported = Reported(world, make_connection(world))
         world.run(end())
-        kinds = [kind for _, kind in told.heard]
+        kinds = [kind for _, kind in reported.heard]
         late = "KafkaTimeoutError" if how == "time_out" else "KafkaConnectionError"
         assert kinds == ["KafkaConnectionError", "KafkaConnectionError", late]
         world.pass_time(100)
-        assert len(told.heard) == 3
+        assert len(reported.heard) == 3
 
 
 def test_responses_that_came_before_the_end_are_reported_before_lost_requests() -> None:
     with World() as world:
         world.on("Metadata", lambda _: HANGUP if len(world.made("Metadata")) == 2 else None)
-        told = Told(world, make_connection(world))
+        reported = Reported(world, make_connection(world))
         world.pass_time(1)
         lost = "KafkaConnectionError"
-        assert told.heard == list(zip(told.numbers, ["answer", lost, lost], strict=True))
+        assert reported.heard == list(zip(reported.numbers, ["answer", lost, lost], strict=True))
 
 
 def test_a_callback_that_raises_leaves_no_other_request_open(caplog: pytest.LogCaptureFixture) -> None:
@@ -742,10 +742,10 @@ def test_a_callback_that_raises_leaves_no_other_request_open(caplog: pytest.LogC
             raise LookupError("a defect")
 
         connection.send(1000, [protocol.encode_request(metadata(), 13, 1000, "test")], raises)
-        told = Told(world, connection)
+        reported = Reported(world, connection)
         connection.fail("test")
         world.pass_time(0.01)
-        assert [number for number, _ in told.heard] == told.numbers
+        assert [number for number, _ in reported.heard] == reported.numbers
         (record,) = caplog.records
         assert "the failure of a request to broker 1 at 10.0.0.1:9092 could not be handled" in record.message
         assert record.exc_info is not None

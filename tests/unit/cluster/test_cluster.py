@@ -613,7 +613,7 @@ def test_a_stopped_listener_is_not_called() -> None:
         )
         world.add_partitions("t", 1)
         world.pass_time(2)
-        assert {name: bool(told) for name, told in heard.items()} == {
+        assert {name: bool(reported) for name, reported in heard.items()} == {
             "first": False, "second": True, "third": False, "fourth": True,
         }  # fmt: skip
         assert heard["fourth"] == [{"t"}]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.broker.state import Node
+from kafwire.broker.state import SimulatedNode
 from kafwire.cluster.cluster import Cluster
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError
 from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
@@ -326,7 +326,7 @@ def test_a_known_address_that_has_come_to_belong_to_another_cluster_is_not_belie
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
         world.engine.resolver.names["boot.example"] = boot
-        world.state.nodes[9] = Node(9)
+        world.state.nodes[9] = SimulatedNode(9)
         world.nodes[9] = ScriptedNode(world, 9)
         world.on("Metadata", lambda _: response_to(world, 1, 2) if not world.made("Metadata")[1:] else None)
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092")))

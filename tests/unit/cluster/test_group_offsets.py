@@ -58,9 +58,9 @@ def test_committed_offsets_are_fetched_in_every_version(
     world.run(offsets.commit({("t", 0): OffsetToCommit(7, 3, "text"), ("u", 1): OffsetToCommit(1 << 40)}))
     found = fetch(world, offsets, asked)
     assert list(found) == asked
-    told = (3 if commit_version >= 6 else -1, "text")
+    reported = (3 if commit_version >= 6 else -1, "text")
     assert found == {
-        ("t", 0): Committed(7, *told),
+        ("t", 0): Committed(7, *reported),
         ("u", 1): Committed(1 << 40, -1, ""),
         ("t", 2): None,
         ("u", 0): None,

@@ -46,10 +46,10 @@ def asked(call: Call) -> set[int]:
 def test_each_leader_is_asked_for_its_own() -> None:
     with World(brokers=2) as world:
         fill(world, "t", partitions=3, batches=2, records=3)
-        told: list[Any] = []
-        found = world.run(list_offsets(cluster_of(world), WANTED, on_found=lambda *each: told.append(each)))
+        reported: list[Any] = []
+        found = world.run(list_offsets(cluster_of(world), WANTED, on_found=lambda *each: reported.append(each)))
         assert found == {("t", 0): 6, ("t", 1): 6, ("t", 2): 0}
-        assert sorted(told) == sorted(found.items())
+        assert sorted(reported) == sorted(found.items())
         assert {call.node: asked(call) for call in world.made("ListOffsets")} == {1: {0, 2}, 2: {1}}
 
 
@@ -65,12 +65,12 @@ def test_an_error_that_no_retry_mends_is_raised_at_once(codes: dict[int, int]) -
         fill(world, "t", partitions=3)
         cluster = cluster_of(world)
         refused = refuse(world, codes)
-        told: list[Any] = []
+        reported: list[Any] = []
         with pytest.raises(BrokerError) as caught:
-            world.run(list_offsets(cluster, WANTED, on_found=lambda *each: told.append(each)))
+            world.run(list_offsets(cluster, WANTED, on_found=lambda *each: reported.append(each)))
         assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert len(refused) == 2, "not tried again"
-        assert told == [(("t", 2), 0)], "of the others there is news all the same"
+        assert reported == [(("t", 2), 0)], "of the others there is news all the same"
 
 
 def test_two_error_codes_of_one_leader() -> None:

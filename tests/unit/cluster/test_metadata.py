@@ -229,9 +229,9 @@ def test_the_leader_is_that_of_the_newest_epoch_in_whatever_order_news_come(
     history: list[tuple[int, int]],
 ) -> None:
     leaders = {epoch: leader for leader, epoch in history}  # one leader an epoch, as elections give
-    told = [(leaders[epoch], epoch) for _, epoch in history]
+    reported = [(leaders[epoch], epoch) for _, epoch in history]
     metadata = Metadata()
-    for leader, epoch in told:
+    for leader, epoch in reported:
         metadata.update(news({0: (leader, epoch)}), 0)
     assert metadata.leader("t", 0) == leaders[max(leaders)]
 

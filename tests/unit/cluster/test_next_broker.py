@@ -10,7 +10,7 @@ from tests.support import seeds
 
 
 @dataclass
-class Connection:
+class Candidate:
     node: int
     is_ready: bool = True
     failures: int = 0
@@ -18,11 +18,11 @@ class Connection:
 
 
 OVERDUE = 4
-IDLE, BUSY, LOST, FAILED = Connection(0), Connection(1, in_flight=3), Connection(2, False), Connection(3, False, 2)
-ALL = [Connection(OVERDUE), FAILED, LOST, BUSY, IDLE]
+IDLE, BUSY, LOST, FAILED = Candidate(0), Candidate(1, in_flight=3), Candidate(2, False), Candidate(3, False, 2)
+ALL = [Candidate(OVERDUE), FAILED, LOST, BUSY, IDLE]
 
 
-def nodes(connections: list[Connection]) -> list[int]:
+def nodes(connections: list[Candidate]) -> list[int]:
     return [connection.node for connection in connections]
 
 
@@ -40,16 +40,16 @@ def test_a_broker_may_be_put_first() -> None:
 
 
 def test_equal_brokers_take_turns() -> None:
-    next_broker, equal = chooser(), [Connection(node) for node in range(3)]
+    next_broker, equal = chooser(), [Candidate(node) for node in range(3)]
     assert {next_broker.order(equal)[0].node for _ in range(50)} == {0, 1, 2}
 
 
 def test_elsewhere_is_where_metadata_came_from_longest_ago() -> None:
-    next_broker, known = chooser(), [Connection(node) for node in (0, 1, 2, OVERDUE)]
+    next_broker, known = chooser(), [Candidate(node) for node in (0, 1, 2, OVERDUE)]
     for node in (1, 0, 2, 1):
         next_broker.note_metadata(node)
     assert nodes(next_broker.elsewhere(known)) == [0, 2, 1, OVERDUE]
-    assert nodes(next_broker.elsewhere([*known, Connection(5), FAILED])) == [5, 0, 2, 1, 3, OVERDUE]
+    assert nodes(next_broker.elsewhere([*known, Candidate(5), FAILED])) == [5, 0, 2, 1, 3, OVERDUE]
 
 
 def test_a_connected_bootstrap_server_is_next() -> None:

@@ -19,7 +19,7 @@ from kafwire.config import (
     from_dotted,
 )
 from kafwire.errors import ConfigError
-from tests.support.sasl_traps import CANARY, told
+from tests.support.sasl_traps import CANARY, reported
 
 SERVERS = {"bootstrap_servers": "localhost:9092"}
 CONFIGS: list[type[ClientConfig]] = [ClientConfig, ProducerConfig, ScanConfig]
@@ -128,7 +128,7 @@ def test_a_dict_of_options_is_shown_the_way_and_not_printed(kind: type[ClientCon
 def test_a_password_in_bootstrap_servers_is_not_shown(given: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         ClientConfig.build({"bootstrap_servers": given})
-    assert CANARY not in told(caught.value)
+    assert CANARY not in reported(caught.value)
     assert CANARY[-4:] not in str(caught.value)
     if not isinstance(given, bytes) and not isinstance(given[-1], bytes):
         assert "@h:9092" in str(caught.value)
@@ -148,7 +148,7 @@ def test_a_password_in_bootstrap_servers_is_not_shown(given: Any) -> None:
 def test_a_key_in_bootstrap_servers_is_not_shown(given: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         ClientConfig.build({"bootstrap_servers": given})
-    assert CANARY not in told(caught.value)
+    assert CANARY not in reported(caught.value)
     if isinstance(given, str):
         assert "an address has no '='" in str(caught.value)
     assert ("sasl_username='$ConnectionString'" in str(caught.value)) == ("Endpoint=" in str(given))

@@ -13,7 +13,7 @@ import kafwire
 from kafwire.config.jaas import parse_jaas
 from kafwire.errors import ConfigError
 from kafwire.secret import Secret
-from tests.support.sasl_traps import CANARY, told
+from tests.support.sasl_traps import CANARY, reported
 
 KAFKA = "org.apache.kafka.common.security."
 PLAIN = f"{KAFKA}plain.PlainLoginModule"
@@ -132,7 +132,7 @@ def test_values(written: str, meant: str) -> None:
 def test_refused_texts(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as problem:
         parse_jaas(text)
-    assert CANARY not in told(problem.value)
+    assert CANARY not in reported(problem.value)
 
 
 @pytest.mark.parametrize(

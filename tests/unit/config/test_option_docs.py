@@ -117,16 +117,16 @@ def test_the_check_takes_the_values_that_the_text_names(item: Field[Any]) -> Non
 @pytest.mark.parametrize("client", ["java", "librdkafka", "aiokafka", "kafka-python"])
 def test_names_in_other_clients_exist_there_and_none_is_missing(client: str) -> None:
     listed = set(json.loads((ROOT / "tests" / "data" / "config_names.json").read_text())[client]["names"])
-    told = {
+    reported = {
         name
         for item in OPTIONS.values()
         for name, clients in names_of(item).items()
         if client in map(str.lower, clients)
     }
-    assert told <= listed
+    assert reported <= listed
     if client in {"java", "librdkafka"}:
         same = {item.name.replace("_", ".") for item in OPTIONS.values()}
-        assert (same & listed) - told == set()
+        assert (same & listed) - reported == set()
 
 
 def test_accepted_values_follow_from_the_check() -> None:

@@ -14,7 +14,7 @@ from tests.support.simulated.consumer import STRATEGIES, Consuming, Rows, fill, 
 from tests.support.simulated.world import World
 
 
-def told(consuming: Consuming) -> AuthorizationError:
+def reported(consuming: Consuming) -> AuthorizationError:
     """The error that a reader raises soon, marked as delivered."""
     consuming.idle(1)
     with pytest.raises(AuthorizationError) as caught:
@@ -44,7 +44,7 @@ def test_a_partition_denied_in_the_middle_is_read_on_from_there(strategy: dict[s
             world.unreadable.add("t")
             rows["t", 0] += write(world, "t")
             rows["u", 0] += write(world, "u")
-            error = told(consuming)
+            error = reported(consuming)
             assert (error.operation, error.resource_type, error.resource_name) == ("Read", "Topic", "t")
             assert consuming.core.metrics()["partitions"]["t-0"]["failed"]
             for _ in range(3):
@@ -52,7 +52,7 @@ def test_a_partition_denied_in_the_middle_is_read_on_from_there(strategy: dict[s
                 consuming.idle(30)
                 assert asking_for(consuming, "t") == before, "asked for without a call"
                 try_again(consuming)
-                told(consuming)
+                reported(consuming)
                 assert asking_for(consuming, "t") <= before + 1
             world.unreadable.clear()
             try_again(consuming)
@@ -94,11 +94,11 @@ def test_where_it_begins_is_looked_up_once_more() -> None:
             denies, before = True, len(world.made("ListOffsets"))
             consuming.seek(1000)
             for count in range(1, 4):
-                error = told(consuming)
+                error = reported(consuming)
                 assert (error.operation, error.resource_name) == ("Describe", "t")
                 assert len(world.made("ListOffsets")) == before + count
                 try_again(consuming)
-            told(consuming)
+            reported(consuming)
             denies = False
             try_again(consuming)
             assert consuming.offsets_now() == [offset for offset, _ in rows["t", 0]]
@@ -109,7 +109,7 @@ def test_a_seek_forgets_the_denial() -> None:
         fill(world, "t")
         world.unreadable.add("t")
         with Consuming(world, topics="t") as consuming:
-            told(consuming)
+            reported(consuming)
             world.unreadable.clear()
             consuming.seek(7)
             try_again(consuming)
@@ -154,10 +154,10 @@ def test_an_unreported_denial_is_raised_before_the_next_call() -> None:
         rows = fill(world, "t") | fill(world, "u")
         world.unreadable.update({"t", "u"})
         with Consuming(world, topics=["t", "u"]) as consuming:
-            first = told(consuming)
+            first = reported(consuming)
             world.unreadable.clear()
             try_again(consuming)
-            second = told(consuming)
+            second = reported(consuming)
             assert {first.resource_name, second.resource_name} == {"t", "u"}
             try_again(consuming)
             consuming.until_read(rows)

@@ -234,8 +234,11 @@ def test_a_batch_from_before_the_partition_was_lost_and_came_back_is_not_committ
         async def main() -> None:
             async with group.producing(10, pause_s=0.0):
                 pass
-            told: list[str] = []
-            handlers = {"on_lost": lambda _: told.append("lost"), "on_assigned": lambda _: told.append("assigned")}
+            reported: list[str] = []
+            handlers = {
+                "on_lost": lambda _: reported.append("lost"),
+                "on_assigned": lambda _: reported.append("assigned"),
+            }
             member, batch = await in_hand(group, **protocol, **handlers, enable_auto_commit=False)
             async with standing_still(member):
                 (other,) = await group.add(**protocol)
@@ -245,7 +248,7 @@ def test_a_batch_from_before_the_partition_was_lost_and_came_back_is_not_committ
                 await group.until(lambda: group.seen.total() == 20)
                 await other.leave()
             await group.until(lambda: group.committed() == {("t", 0): 20})
-            while told != ["assigned", "lost", "assigned"]:
+            while reported != ["assigned", "lost", "assigned"]:
                 await member.consumer.poll(1.0)
             with pytest.raises(CommitFailedError, match="t-0 of group 'g' was another member's"):
                 await member.consumer.commit(batch)
@@ -614,7 +617,7 @@ def test_a_handler_that_is_cancelled_ends_the_read_alone(protocol: dict[str, Any
             await group.until(lambda: len(one.consumer.assignment) == 2)
             (other,) = await group.add(**protocol)
             await group.until(lambda: bool(hung))
-            await one.read_anew()
+            await one.read_again()
             async with group.producing(RECORDS):
                 pass
             await group.balanced([one, other], 2)
@@ -636,7 +639,7 @@ def test_a_handler_that_raises_leaves_the_member_in_its_group(protocol: dict[str
             await group.until(lambda: one.error is not None)
             assert one.error is raised[0]
             one.error = None
-            await one.read_anew()
+            await one.read_again()
             async with group.producing(RECORDS):
                 pass
             await group.until(lambda: group.seen.total() == RECORDS)

@@ -161,31 +161,31 @@ def test_partitions_that_are_added_are_read_from_their_beginning(protocol: dict[
 
 def test_handlers_are_called_where_the_user_reads(protocol: dict[str, Any]) -> None:
     with GroupWorld() as group:
-        told: list[tuple[str, int]] = []
+        reported: list[tuple[str, int]] = []
 
         async def main() -> None:
             async def assigned(partitions: list[TopicPartition]) -> None:
                 await asyncio.sleep(1.0)
-                told.append(("assigned", len(partitions)))
+                reported.append(("assigned", len(partitions)))
 
             first = group.member(
                 **protocol,
                 on_assigned=assigned,
-                on_revoked=lambda partitions: told.append(("revoked", len(partitions))),
+                on_revoked=lambda partitions: reported.append(("revoked", len(partitions))),
             )
             await first.start()
             await group.balanced([first], 4)
-            await group.until(lambda: told == [("assigned", 4)])
+            await group.until(lambda: reported == [("assigned", 4)])
             (second,) = await group.add(**protocol)
             await group.balanced([first, second], 4)
-            await group.until(lambda: len(told) >= (3 if protocol is CLASSIC_EAGER else 2))
+            await group.until(lambda: len(reported) >= (3 if protocol is CLASSIC_EAGER else 2))
             await first.leave()
 
         group.world.run(main())
         if protocol is CLASSIC_EAGER:
-            assert told == [("assigned", 4), ("revoked", 4), ("assigned", 2), ("revoked", 2)]
+            assert reported == [("assigned", 4), ("revoked", 4), ("assigned", 2), ("revoked", 2)]
         else:
-            assert told == [("assigned", 4), ("revoked", 2), ("revoked", 2)]
+            assert reported == [("assigned", 4), ("revoked", 2), ("revoked", 2)]
 
 
 def test_the_reader_raises_the_error_of_a_handler(protocol: dict[str, Any]) -> None:

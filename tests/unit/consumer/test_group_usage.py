@@ -115,10 +115,10 @@ def test_a_handler_may_close_the_consumer_and_gets_each_partition_once(protocol:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
-            told: list[TopicPartition] = []
+            reported: list[TopicPartition] = []
 
             async def revoked(partitions: list[TopicPartition]) -> None:
-                told.extend(partitions)
+                reported.extend(partitions)
                 await member.consumer.close()
 
             member = group.member(**protocol, on_assigned=lambda _: None, on_revoked=revoked)
@@ -127,7 +127,7 @@ def test_a_handler_may_close_the_consumer_and_gets_each_partition_once(protocol:
             (other,) = await group.add(**protocol)
             await group.balanced([other], 2)
             await member.leave()
-            assert sorted(told) == [TopicPartition("t", 0), TopicPartition("t", 1)]
+            assert sorted(reported) == [TopicPartition("t", 0), TopicPartition("t", 1)]
 
         group.world.run(main())
 
@@ -135,16 +135,16 @@ def test_a_handler_may_close_the_consumer_and_gets_each_partition_once(protocol:
 @pytest.mark.parametrize("call", ["close", "unsubscribe"])
 def test_a_handler_may_make_the_call_that_runs_it(call: str) -> None:
     with kafka_with(1) as kafka:
-        told: list[list[TopicPartition]] = []
+        reported: list[list[TopicPartition]] = []
 
         def revoked(partitions: list[TopicPartition]) -> None:
-            told.append(partitions)
+            reported.append(partitions)
             getattr(consumer, call)()
 
         with kafwire.Consumer(kafka.bootstrap, **OPTIONS, on_revoked=revoked) as consumer:
             assert consumer.poll(30.0)
             getattr(consumer, call)()
-        assert told == [[TopicPartition("t", 0)]]
+        assert reported == [[TopicPartition("t", 0)]]
 
 
 def test_a_partition_that_a_handler_pauses_stays_paused(protocol: dict[str, Any]) -> None:
@@ -177,13 +177,13 @@ def test_an_unreported_partition_is_not_revoked(protocol: dict[str, Any]) -> Non
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
-            told: list[list[TopicPartition]] = []
-            handlers: dict[str, Any] = {"on_assigned": told.append, "on_revoked": told.append}
+            reported: list[list[TopicPartition]] = []
+            handlers: dict[str, Any] = {"on_assigned": reported.append, "on_revoked": reported.append}
             member = group.member(**protocol, **handlers)
             await member.consumer.start()
             await group.balanced([member], 2)
             await member.consumer.close()  # before any read
-            assert told == []
+            assert reported == []
 
         group.world.run(main())
 
@@ -428,16 +428,16 @@ def test_records_of_a_lost_partition_are_not_handed_out_from_the_batch_in_hand(p
 
 def test_reading_streams_counts_as_a_poll_of_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
     with kafka_with(3) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS, max_poll_interval_ms=600_000) as consumer:
-        told: list[bool] = []
+        reported: list[bool] = []
         membership = consumer._core.membership
         assert membership is not None
 
         def reads(_: object, *, begun: bool) -> None:
-            told.append(begun)
+            reported.append(begun)
 
         monkeypatch.setattr(membership, "reads", reads)
         next(next(consumer.partitions()))
-        assert told == [True, False]
+        assert reported == [True, False]
 
 
 def test_streams_that_are_read_keep_a_member_and_one_without_partitions_stays(protocol: dict[str, Any]) -> None:
@@ -531,19 +531,19 @@ def test_metrics_and_text_of_a_member(protocol: dict[str, Any]) -> None:
                 == f"<AsyncConsumer of 4 partitions, member of group 'g' ({name} protocol, stable)>"
             )
             metrics = await first.consumer.metrics()
-            told = metrics["group"]
+            reported = metrics["group"]
             metadata = first.consumer.group_metadata()
-            assert told["state"] == "stable"
-            assert told["protocol"] == name
-            assert (told["member_id"], told["generation"]) == (metadata.member_id, metadata.generation_id)
-            assert told["heartbeats"] >= 10
-            assert told["rebalances"] >= 1
-            assert told["last_rebalance_ms"] >= 0
-            assert told["rebalancing_ms"] is None
-            assert told["lost_partitions"] == 0
+            assert reported["state"] == "stable"
+            assert reported["protocol"] == name
+            assert (reported["member_id"], reported["generation"]) == (metadata.member_id, metadata.generation_id)
+            assert reported["heartbeats"] >= 10
+            assert reported["rebalances"] >= 1
+            assert reported["last_rebalance_ms"] >= 0
+            assert reported["rebalancing_ms"] is None
+            assert reported["lost_partitions"] == 0
             assert sum(each["uncommitted"] for each in metrics["partitions"].values()) == 0
             assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
-            before = told["rebalances"]
+            before = reported["rebalances"]
             (second,) = await group.add(**protocol)
             await group.balanced([first, second], 4)
             await asyncio.sleep(10.0)

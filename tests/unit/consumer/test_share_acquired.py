@@ -186,7 +186,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_each_offset_is_acknowledged_once_in_any_order_of_calls(steps: list[Step]) -> None:
     outgoing, its = Outgoing(), acquired(0, 9)
-    told: Counter[tuple[int, int]] = Counter()
+    reported: Counter[tuple[int, int]] = Counter()
     expected: dict[int, int] = {}
     renewing: set[int] = set()
 
@@ -199,8 +199,8 @@ def test_each_offset_is_acknowledged_once_in_any_order_of_calls(steps: list[Step
                 if kind == RENEW:
                     renewed.add(offset)
                 else:
-                    told[offset, kind] += 1
-        assert told == Counter(expected.items())
+                    reported[offset, kind] += 1
+        assert reported == Counter(expected.items())
         assert renewed == renewing - expected.keys()
         assert outgoing.renewed == ([its] if renewed else [])
         renewing.clear()

@@ -36,7 +36,7 @@ def test_the_next_fetch_carries_accepted_records(world: ShareWorld) -> None:
         taken = list(itertools.islice(consumer.batches(PATIENCE_S), BATCHES))
         assert [batch.base_offset for batch in taken] == list(range(0, BATCH * BATCHES, BATCH))
         assert len(world.made("ShareFetch")) == BATCHES
-        assert world.told("ShareFetch") == accepted(BATCHES - 1)
+        assert world.reported("ShareFetch") == accepted(BATCHES - 1)
         assert world.made("ShareAcknowledge") == []
 
 
@@ -46,7 +46,7 @@ def test_the_next_fetch_carries_a_column(world: ShareWorld) -> None:
         for batch in itertools.islice(consumer.batches(PATIENCE_S), 3):
             batch.acknowledge(np.array(kinds, np.int8))
         (batch,) = consumer.poll(PATIENCE_S)
-        assert world.told("ShareFetch") == [(first, last, kinds) for first, last, _ in accepted(3)]
+        assert world.reported("ShareFetch") == [(first, last, kinds) for first, last, _ in accepted(3)]
         assert world.made("ShareAcknowledge") == []
 
 
@@ -57,7 +57,7 @@ def test_accepted_records_are_acknowledged_soon_without_another_poll(world: Shar
         world.pass_time(LINGER_S / 2)
         assert world.made("ShareAcknowledge") == []
         world.pass_time(SOON_S)
-        assert world.told("ShareAcknowledge") == accepted(1)
+        assert world.reported("ShareAcknowledge") == accepted(1)
         assert len(world.made("ShareFetch")) == 1, "it is not read ahead"
 
 
@@ -68,7 +68,7 @@ def test_a_commit_waits_for_no_fetch(world: ShareWorld) -> None:
         batch.accept()
         consumer.commit()
         assert world.loop.time() - began < LINGER_S
-        assert world.told("ShareAcknowledge") == accepted(1)
+        assert world.reported("ShareAcknowledge") == accepted(1)
         assert consumer.metrics()["acknowledged"] == BATCH
 
 
@@ -77,9 +77,9 @@ def test_records_accepted_one_by_one_are_acknowledged_together(world: ShareWorld
         for number, _ in enumerate(consumer):
             if number == 2 * BATCH + 3:
                 break
-        assert world.told("ShareFetch") == accepted(2)
+        assert world.reported("ShareFetch") == accepted(2)
         assert world.made("ShareAcknowledge") == []
-    assert world.told("ShareAcknowledge") == [(2 * BATCH, 2 * BATCH + 2, [ACCEPT])], "the one in hand is released"
+    assert world.reported("ShareAcknowledge") == [(2 * BATCH, 2 * BATCH + 2, [ACCEPT])], "the one in hand is released"
 
 
 def test_a_slow_record_does_not_delay_the_acknowledgements_before_it(world: ShareWorld) -> None:
@@ -89,8 +89,8 @@ def test_a_slow_record_does_not_delay_the_acknowledgements_before_it(world: Shar
                 world.pass_time(SOON_S)
             if number == BATCH:
                 break
-        assert world.told("ShareAcknowledge") == [(0, 2, [ACCEPT]), (3, 6, [ACCEPT])]
-        assert world.told("ShareFetch") == [(7, 9, [ACCEPT])]
+        assert world.reported("ShareAcknowledge") == [(0, 2, [ACCEPT]), (3, 6, [ACCEPT])]
+        assert world.reported("ShareFetch") == [(7, 9, [ACCEPT])]
 
 
 def test_a_batch_acknowledged_in_parts_is_acknowledged_whole(world: ShareWorld) -> None:
@@ -101,7 +101,7 @@ def test_a_batch_acknowledged_in_parts_is_acknowledged_whole(world: ShareWorld) 
             world.pass_time(LINGER_S / 4)
         consumer.commit()
         assert consumer.metrics()["acknowledged"] == BATCH
-    offsets = [offset for first, last, _ in world.told("ShareAcknowledge") for offset in range(first, last + 1)]
+    offsets = [offset for first, last, _ in world.reported("ShareAcknowledge") for offset in range(first, last + 1)]
     assert offsets == list(range(BATCH))
 
 
@@ -125,7 +125,7 @@ def test_the_wait_for_a_fetch_restarts_after_each(world: ShareWorld) -> None:
         batch.accept()
         world.pass_time(0.4 * LINGER_S)
         assert consumer.poll(PATIENCE_S)
-        assert world.told("ShareFetch") == accepted(2)
+        assert world.reported("ShareFetch") == accepted(2)
         assert world.made("ShareAcknowledge") == []
 
 
@@ -147,7 +147,7 @@ def test_the_last_acknowledgement_is_sent_on_close_and_nothing_after(world: Shar
     batch.accept()
     world.pass_time(SOON_S)
     assert len(world.asked) == made
-    assert world.told("ShareAcknowledge") == [(0, 0, [ACCEPT])]
+    assert world.reported("ShareAcknowledge") == [(0, 0, [ACCEPT])]
 
 
 def test_records_of_a_loop_are_acknowledged_one_by_one(world: ShareWorld) -> None:
@@ -157,8 +157,8 @@ def test_records_of_a_loop_are_acknowledged_one_by_one(world: ShareWorld) -> Non
             if record.offset == 2 * BATCH - 1:
                 break
         consumer.commit()
-        told = world.told("ShareFetch") + world.told("ShareAcknowledge")
-    assert told == [(0, BATCH - 1, [ACCEPT]), (BATCH, 2 * BATCH - 1, [ACCEPT, REJECT, *[ACCEPT] * (BATCH - 2)])]
+        reported = world.reported("ShareFetch") + world.reported("ShareAcknowledge")
+    assert reported == [(0, BATCH - 1, [ACCEPT]), (BATCH, 2 * BATCH - 1, [ACCEPT, REJECT, *[ACCEPT] * (BATCH - 2)])]
 
 
 def test_a_record_of_a_batch_is_acknowledged_in_any_order_and_once(world: ShareWorld) -> None:
@@ -171,9 +171,9 @@ def test_a_record_of_a_batch_is_acknowledged_in_any_order_and_once(world: ShareW
         with pytest.raises(ConfigError, match="'perhaps'"):
             consumer.acknowledge(second[4], "perhaps")
         consumer.commit()
-        told = world.told("ShareFetch") + world.told("ShareAcknowledge")
-    assert (13, 13, [ACCEPT]) in told
-    assert (0, 0, [RELEASE]) in told
+        reported = world.reported("ShareFetch") + world.reported("ShareAcknowledge")
+    assert (13, 13, [ACCEPT]) in reported
+    assert (0, 0, [RELEASE]) in reported
 
 
 def test_in_implicit_mode_the_others_are_accepted(world: ShareWorld) -> None:
@@ -184,8 +184,8 @@ def test_in_implicit_mode_the_others_are_accepted(world: ShareWorld) -> None:
             if record.offset == BATCH:
                 break
         consumer.commit()
-        told = world.told("ShareFetch") + world.told("ShareAcknowledge")
-    assert told == [(0, BATCH - 1, [ACCEPT] * 3 + [REJECT] + [ACCEPT] * (BATCH - 4))]
+        reported = world.reported("ShareFetch") + world.reported("ShareAcknowledge")
+    assert reported == [(0, BATCH - 1, [ACCEPT] * 3 + [REJECT] + [ACCEPT] * (BATCH - 4))]
 
 
 def test_a_record_that_was_delivered_again_is_acknowledged_in_its_newest_batch(world: ShareWorld) -> None:

@@ -97,9 +97,9 @@ def test_records_left_by_a_loop_are_delivered_next_and_never_released() -> None:
             assert [(record.offset, rest.delivery_count) for record in rest] == [(each, 1) for each in range(3, BATCH)]
             rest.accept()
             consumer.commit()
-            told = world.told("ShareFetch") + world.told("ShareAcknowledge")
-            assert not any(RELEASE in kinds for _, _, kinds in told)
-            assert sum(last - first + 1 for first, last, _ in told) == (BATCH if mode == "implicit" else BATCH - 3)
+            reported = world.reported("ShareFetch") + world.reported("ShareAcknowledge")
+            assert not any(RELEASE in kinds for _, _, kinds in reported)
+            assert sum(last - first + 1 for first, last, _ in reported) == (BATCH if mode == "implicit" else BATCH - 3)
 
 
 def test_records_left_by_a_loop_keep_their_locks() -> None:

@@ -108,7 +108,7 @@ def test_not_a_number_comes_back_as_itself() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.stem}")
-def test_what_was_found_stays_mended(case: Path) -> None:
+def test_found_cases_stay_mended(case: Path) -> None:
     REPLAY[case.parent.name](case.read_bytes())
 
 

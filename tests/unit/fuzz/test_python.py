@@ -41,7 +41,7 @@ def test_target_holds_for_its_seeds(name: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.stem}")
-def test_what_was_found_stays_mended(case: Path) -> None:
+def test_found_cases_stay_mended(case: Path) -> None:
     TARGETS[case.parent.name](case.read_bytes())
 
 

@@ -111,12 +111,14 @@ def test_the_end_does_not_wait_for_a_hook(blocked: Blocked) -> None:
 @pytest.mark.parametrize("kind", [kafwire.Producer, kafwire.AsyncProducer])
 @pytest.mark.parametrize("has_hook", [False, True])
 def test_a_dropped_producer_goes(kind: Any, *, has_hook: bool) -> None:
-    told = threading.Semaphore(0)
-    options: dict[str, Any] = {"metrics_hook": lambda _: told.release(), "metrics_interval_ms": 1} if has_hook else {}
+    reported = threading.Semaphore(0)
+    options: dict[str, Any] = (
+        {"metrics_hook": lambda _: reported.release(), "metrics_interval_ms": 1} if has_hook else {}
+    )
     producer = kind("127.0.0.1:1", **options)
     gone = weakref.ref(producer._sender)
     if has_hook:
-        assert told.acquire(timeout=SOON_S)  # it is at work
+        assert reported.acquire(timeout=SOON_S)  # it is at work
     del producer
 
     def is_gone() -> bool:

@@ -448,10 +448,10 @@ def test_unknown_errors_are_retried(code: int, caplog: pytest.LogCaptureFixture,
         world.on("Fetch", lambda call: refuse(call) if world.engine.now_ms() < 1_000_000 + 20_000 else None)
         assert Scanning(world, ["t"]).all() == rows
         assert 15 <= len(world.made("Fetch")) <= 80  # with backoff, of a second at last
-    told = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert len(told) == 1, told
-    assert f"({code})" in told[0]
-    assert ("fetching from broker 1" if whole else "fetching t-0 from broker 1") in told[0]
+    reported = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(reported) == 1, reported
+    assert f"({code})" in reported[0]
+    assert ("fetching from broker 1" if whole else "fetching t-0 from broker 1") in reported[0]
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -13,7 +13,7 @@ from botocore.credentials import RefreshableCredentials
 
 from kafwire.errors import AuthenticationError, ConfigError
 from kafwire.security.aws_credentials import AmbientCredentials, AwsTokenProvider
-from tests.support.sasl_traps import CANARY, told
+from tests.support.sasl_traps import CANARY, reported
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ def test_refused_ones_are_looked_up_again(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_a_refresh_that_fails() -> None:
     with pytest.raises(AuthenticationError) as problem:
         AmbientCredentials(Session(fails=True))()
-    assert CANARY not in told(problem.value)
+    assert CANARY not in reported(problem.value)
 
 
 def test_tokens_of_a_region() -> None:

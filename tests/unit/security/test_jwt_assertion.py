@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from kafwire.errors import AuthenticationError, ConfigError
 from kafwire.secret import Secret
 from kafwire.security.jwt_assertion import AssertionFile, SignedAssertion
-from tests.support.sasl_traps import CANARY, told
+from tests.support.sasl_traps import CANARY, reported
 from tests.support.token_server import ec_key, parts_of, pem, rsa_key, signed, verify
 
 RSA = Secret(pem(rsa_key()))
@@ -23,7 +23,7 @@ RSA = Secret(pem(rsa_key()))
 def refused(assertion: Any, said: str) -> None:
     with pytest.raises(AuthenticationError, match=said) as problem:
         assertion.make()
-    assert CANARY not in told(problem.value)
+    assert CANARY not in reported(problem.value)
     assert CANARY not in repr(assertion)
 
 

@@ -21,7 +21,7 @@ from kafwire.secret import Secret
 from kafwire.security.login import Login
 from kafwire.security.sasl.exchange import Exchange
 from tests.support.login_options import Options
-from tests.support.sasl_traps import CANARY, told
+from tests.support.sasl_traps import CANARY, reported
 from tests.support.token_server import TokenServer, parts_of, pem, rsa_key, signed
 
 HOST = "b-1.demo.abcde.c2.kafka.eu-west-1.amazonaws.com"
@@ -102,7 +102,7 @@ def test_a_token_endpoint(tmp_path: Path) -> None:
         assert ends == pytest.approx(payload["exp"], abs=2)
         with pytest.raises(AuthenticationError, match="invalid_client") as refused:
             exchange(login("OAUTHBEARER", **options, sasl_oauthbearer_client_secret=Secret(f"{CANARY}2")))
-        assert CANARY not in told(refused.value)
+        assert CANARY not in reported(refused.value)
 
 
 @pytest.mark.parametrize("way", ["file", "signed", "in place of the secret"])
@@ -200,7 +200,7 @@ def test_refused_tickets_of_a_keytab_are_taken_again(monkeypatch: pytest.MonkeyP
 def test_options_that_are_missing_or_wrong(mechanism: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said) as problem:
         login(mechanism, **options)
-    assert CANARY not in told(problem.value)
+    assert CANARY not in reported(problem.value)
 
 
 @pytest.mark.parametrize(

@@ -65,10 +65,10 @@ def test_openssl_4_is_not_replaced_by_a_3_beside_it() -> None:
 
 
 def test_a_library_that_is_another_version_than_its_name_is_not_bound(tmp_path: Path) -> None:
-    told = play(4, *openssl(tmp_path, 4, 3))
-    assert told.endswith("under the GIL: the libssl 4 that is loaded is another version of OpenSSL")
+    reported = play(4, *openssl(tmp_path, 4, 3))
+    assert reported.endswith("under the GIL: the libssl 4 that is loaded is another version of OpenSSL")
 
 
 def test_an_unknown_version_is_not_bound(tmp_path: Path) -> None:
-    told = play(5, *openssl(tmp_path, 5, 5))
-    assert told.endswith("under the GIL: this interpreter's module ssl has OpenSSL 5, kafwire knows 3 to 4")
+    reported = play(5, *openssl(tmp_path, 5, 5))
+    assert reported.endswith("under the GIL: this interpreter's module ssl has OpenSSL 5, kafwire knows 3 to 4")

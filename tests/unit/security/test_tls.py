@@ -289,7 +289,7 @@ def test_a_certificate_without_names_is_matched_by_its_common_name(client: Clien
 
 def test_a_certificate_without_names_is_reported_once(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     nameless = certificates.without_names(CA)
-    tls_module.told.discard("CN=localhost")
+    tls_module.reported.discard("CN=localhost")
     with serve(nameless) as server, serve(OWN) as other:
         for port in (other.port, server.port, server.port):
             options = {"bootstrap_servers": f"localhost:{port}", "security_protocol": "SSL"}
@@ -674,7 +674,7 @@ def test_a_context_of_the_users_own(client: Client, caplog: pytest.LogCaptureFix
 
 
 def test_why_tls_is_python_s_is_said_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(tls_module, "told", set[str]())
+    monkeypatch.setattr(tls_module, "reported", set[str]())
     monkeypatch.setenv(tls_module.VARIABLE, "python")
     made()
     made()

@@ -16,7 +16,7 @@ from kafwire.errors import AuthenticationError, ConfigError
 from kafwire.secret import Secret
 from kafwire.security.jwt_assertion import Assertion, SignedAssertion
 from kafwire.security.token_endpoint import JWT_BEARER, MAX_RESPONSE_BYTES, TokenEndpoint
-from tests.support.sasl_traps import CANARY, told
+from tests.support.sasl_traps import CANARY, reported
 from tests.support.socket_server import SocketServer
 from tests.support.token_server import Response, TokenServer, error, parts_of, pem, rsa_key, signed, token
 
@@ -52,7 +52,7 @@ def endpoint(server: TokenServer, **more: Any) -> TokenEndpoint:
 def refused(one: TokenEndpoint, said: str) -> AuthenticationError:
     with pytest.raises(AuthenticationError, match=said) as problem:
         one()
-    assert CANARY not in told(problem.value)
+    assert CANARY not in reported(problem.value)
     assert CANARY not in repr(one)
     return problem.value
 
@@ -301,7 +301,7 @@ def test_plain_http_on_this_machine(folder: Path, monkeypatch: pytest.MonkeyPatc
 def test_addresses_that_are_refused(url: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as problem:
         TokenEndpoint(url, client_id="id", client_secret=Secret("x"))
-    assert CANARY not in told(problem.value)
+    assert CANARY not in reported(problem.value)
 
 
 @pytest.mark.parametrize(
@@ -330,4 +330,4 @@ def test_this_machine(url: str) -> None:
 def test_arguments_that_are_refused(server: TokenServer, more: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said) as problem:
         endpoint(server, **more)
-    assert CANARY not in told(problem.value)
+    assert CANARY not in reported(problem.value)

@@ -20,7 +20,7 @@ from kafwire.security.shared_call import MAX_HUNG
 from kafwire.security.token_source import TokenSource
 from tests.support.deadlines import until
 from tests.support.loop_engine import LoopEngine, run
-from tests.support.sasl_traps import CANARY, told
+from tests.support.sasl_traps import CANARY, reported
 from tests.support.token_server import signed
 
 NOW = 1_700_000_000.0
@@ -188,7 +188,7 @@ def test_a_kept_token_serves_while_no_other_comes(caplog: pytest.LogCaptureFixtu
     ],
 )
 def test_results_that_are_no_token(found: object, said: str) -> None:
-    assert CANARY not in told(refused(lambda: found, said))
+    assert CANARY not in reported(refused(lambda: found, said))
 
 
 class Odd(BaseException):

@@ -22,7 +22,7 @@ OPTIONS = {"compression_type": "none", "fetch_strategy": "hybrid"}
 
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
-def test_what_was_found_stays_mended(path: Path) -> None:
+def test_found_cases_stay_mended(path: Path) -> None:
     assert run(Schedule.from_json(path.read_text())).violations == []
 
 
@@ -112,9 +112,9 @@ def test_shrinking_keeps_the_events_that_make_a_run_fail() -> None:
 def test_a_campaign_counts_which_fault_met_which_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--seeds", "2", "--seconds", "30", "--jobs", "1", "--folder", f"{tmp_path}"]
     assert main(arguments) == 0
-    told = capsys.readouterr().out
-    assert "2 runs" in told
-    assert "0 runs failed" in told
+    reported = capsys.readouterr().out
+    assert "2 runs" in reported
+    assert "0 runs failed" in reported
     assert "| fault |" in (tmp_path / "report.md").read_text()
     tally = Tally()
     tally.add(run(Schedule.draw(0, seconds=30)))

@@ -50,8 +50,8 @@ class Client:
 
     def produced(self, number: int, error: ErrorCode = ErrorCode.NONE, leader: int = -1) -> None:
         kind = protocol.ProduceResponse
-        told = kind.LeaderIdAndEpoch(leader_id=leader, leader_epoch=1)
-        part = kind.PartitionProduceResponse(index=0, error_code=error, base_offset=0, current_leader=told)
+        reported = kind.LeaderIdAndEpoch(leader_id=leader, leader_epoch=1)
+        part = kind.PartitionProduceResponse(index=0, error_code=error, base_offset=0, current_leader=reported)
         topic = kind.TopicProduceResponse(name=self.topic, partition_responses=[part])
         self.conduct.on_response(LINE, number, kind(responses=[topic]))
 
@@ -190,25 +190,27 @@ def test_the_epoch_of_a_session_is_right(client: Client) -> None:
     assert "was wrong" in client.wrong[0]
 
 
-@pytest.mark.parametrize("is_told", ["never", "by metadata", "by a response"])
-def test_a_broker_that_does_not_lead_is_not_asked_on(client: Client, is_told: str) -> None:
+@pytest.mark.parametrize("is_reported", ["never", "by metadata", "by a response"])
+def test_a_broker_that_does_not_lead_is_not_asked_on(client: Client, is_reported: str) -> None:
     for _ in range(2 * IN_VAIN):
-        client.produced(client.produce(0), ErrorCode.NOT_LEADER_OR_FOLLOWER, 1 if is_told == "by a response" else -1)
-        if is_told == "by metadata":
+        client.produced(
+            client.produce(0), ErrorCode.NOT_LEADER_OR_FOLLOWER, 1 if is_reported == "by a response" else -1
+        )
+        if is_reported == "by metadata":
             client.conduct.on_response(LINE, client.send(protocol.MetadataRequest()), protocol.MetadataResponse())
-    assert bool(client.wrong) == (is_told == "never")
+    assert bool(client.wrong) == (is_reported == "never")
 
 
-@pytest.mark.parametrize("is_told", [False, True])
-def test_a_broker_that_does_not_coordinate_is_not_asked_on(client: Client, *, is_told: bool) -> None:
+@pytest.mark.parametrize("is_reported", [False, True])
+def test_a_broker_that_does_not_coordinate_is_not_asked_on(client: Client, *, is_reported: bool) -> None:
     ask = protocol.EndTxnRequest(transactional_id="x", producer_id=7, producer_epoch=0, committed=True)
     for _ in range(2 * IN_VAIN):
         response = protocol.EndTxnResponse(error_code=ErrorCode.NOT_COORDINATOR)
         client.conduct.on_response(LINE, client.send(ask), response)
-        if is_told:
+        if is_reported:
             number = client.send(protocol.FindCoordinatorRequest(coordinator_keys=["x"], key_type=1))
             client.conduct.on_response(LINE, number, protocol.FindCoordinatorResponse())
-    assert bool(client.wrong) == (not is_told)
+    assert bool(client.wrong) == (not is_reported)
 
 
 @pytest.mark.parametrize("is_searched", [False, True])
@@ -316,8 +318,8 @@ def test_metadata_are_asked_for_again_soon_after_news(
     client: Client, epoch: int, waits_s: float, *, is_late: bool
 ) -> None:
     """Where the last response was no news, the backoff may be a long one."""
-    for told in (1, epoch):
-        client.conduct.on_response(LINE, client.send(protocol.MetadataRequest()), metadata(told))
+    for reported in (1, epoch):
+        client.conduct.on_response(LINE, client.send(protocol.MetadataRequest()), metadata(reported))
     client.produced(client.produce(0), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     client.now_s += waits_s
     client.send(protocol.MetadataRequest())

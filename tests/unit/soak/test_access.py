@@ -18,7 +18,7 @@ from tests.soak.matrix import CONTROL, KAFWIRE
 SECURED = {"bootstrap_servers": "b:1", "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512"}
 
 
-def told(accepted: int, connects: int, *, node: int = 1) -> dict[str, Any]:
+def reported(accepted: int, connects: int, *, node: int = 1) -> dict[str, Any]:
     where = {"node": node, "role": "produce", "host": "b", "port": 1}
     return {"connections": [{**where, "authentications": accepted, "connects": connects}]}
 
@@ -48,21 +48,21 @@ def test_authentications_of_all_clients_are_counted() -> None:
     one, other = access.options(), access.options()
     assert {name: one[name] for name in SECURED} == SECURED
     assert access.counts == {AUTHENTICATIONS: 0, RENEWALS: 0}
-    one["metrics_hook"](told(1, 1))
+    one["metrics_hook"](reported(1, 1))
     assert access.counts == {AUTHENTICATIONS: 1, RENEWALS: 0}
-    one["metrics_hook"](told(3, 1))
-    one["metrics_hook"](told(3, 1))
+    one["metrics_hook"](reported(3, 1))
+    one["metrics_hook"](reported(3, 1))
     assert access.counts == {AUTHENTICATIONS: 3, RENEWALS: 2}
-    other["metrics_hook"](told(5, 4))
-    one["metrics_hook"](told(2, 2, node=2))
+    other["metrics_hook"](reported(5, 4))
+    one["metrics_hook"](reported(2, 2, node=2))
     assert access.counts == {AUTHENTICATIONS: 10, RENEWALS: 3}
 
 
 def test_a_connection_in_the_place_of_another_counts_from_its_beginning() -> None:
     access = Access(SECURED)
     hook = access.options()["metrics_hook"]
-    hook(told(7, 5))
-    hook(told(2, 1))
+    hook(reported(7, 5))
+    hook(reported(2, 1))
     assert access.counts == {AUTHENTICATIONS: 9, RENEWALS: 3}
 
 

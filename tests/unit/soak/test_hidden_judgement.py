@@ -18,12 +18,12 @@ def values(inputs: Iterable[Input]) -> list[bytes]:
 
 
 def verdict_of(
-    told: set[Input], offsets: dict[int, int], *, committed: Iterable[Input] = (), uncommitted: Iterable[Input] = ()
+    claimed: set[Input], offsets: dict[int, int], *, committed: Iterable[Input] = (), uncommitted: Iterable[Input] = ()
 ) -> Verdict:
     """The verdict if readers see everything but the inputs named for their level."""
     missing = {"read_committed": set(committed), "read_uncommitted": set(uncommitted)}
     seen = {(client, level): values(one for one in ALL if one not in missing[level]) for client, level in READERS}
-    return judge(ENDS, told, offsets, seen)
+    return judge(ENDS, claimed, offsets, seen)
 
 
 def test_the_same_seed_plans_the_same_and_leaders_differ() -> None:
@@ -72,9 +72,9 @@ def test_inputs_that_were_neither_reported_nor_passed_by_offsets_may_be_missing(
     assert verdict_of({(0, 0)}, {0: 3, 1: 2}, committed=gone) == Verdict()
 
 
-@pytest.mark.parametrize(("told", "offsets"), [({(0, 2)}, {}), (set(), {0: 3}), ({(0, 2)}, {0: 3})])
-def test_owed_inputs_in_the_log_are_hidden_from_committed_readers(told: set[Input], offsets: dict[int, int]) -> None:
-    found = verdict_of(told, offsets, committed={(0, 2)})
+@pytest.mark.parametrize(("claimed", "offsets"), [({(0, 2)}, {}), (set(), {0: 3}), ({(0, 2)}, {0: 3})])
+def test_owed_inputs_in_the_log_are_hidden_from_committed_readers(claimed: set[Input], offsets: dict[int, int]) -> None:
+    found = verdict_of(claimed, offsets, committed={(0, 2)})
     assert found == Verdict(hidden=frozenset({(0, 2)}))
     assert found.lines == ["1 hidden from a reader of committed records, as 0/2"]
 

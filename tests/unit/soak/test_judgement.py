@@ -82,8 +82,8 @@ def test_each_finding_is_a_violation(run: SegmentRun, name: str) -> None:
 
 
 def test_memory_is_reported_at_the_beginning_at_the_end_and_at_the_most() -> None:
-    told = [(float(second), 100.0 + second) for second in range(0, 300, 7)]
-    assert module.trend(told, 431.27) == {"begun": 135.0, "end": 394.0, "peak": 431.3}
+    reported = [(float(second), 100.0 + second) for second in range(0, 300, 7)]
+    assert module.trend(reported, 431.27) == {"begun": 135.0, "end": 394.0, "peak": 431.3}
     assert module.trend([], 5.0) == {"begun": 0.0, "end": 0.0, "peak": 5.0}
 
 

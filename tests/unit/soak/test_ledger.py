@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kafwire.types import TopicPartition
-from tests.soak.ledger import BEGINS, CUT, HOLES, NOTHING, Acked, How, Ledger, Reading, Told, judge, same
+from tests.soak.ledger import BEGINS, CUT, HOLES, NOTHING, Acked, How, Ledger, Reading, Reported, judge, same
 
 T0 = TopicPartition("t", 0)
 Logs = dict[TopicPartition, list[tuple[int, bytes]]]
@@ -41,7 +41,7 @@ def cut() -> Case:
     ledger.acked += [Acked(T0, offset, seen, b"", 50.0) for offset, seen in new]
     ledger.order["p", T0] += [seen for _, seen in new]
     (reading,) = ledger.readings[T0]
-    reading.events[16:] = [Told(10, "LogTruncatedError"), *new]
+    reading.events[16:] = [Reported(10, "LogTruncatedError"), *new]
     return ledger, logs, lambda one: one.offset >= 10 and one.at < 50, CUT
 
 
@@ -50,7 +50,7 @@ def begins() -> Case:
     ledger, logs = made()
     del logs[T0][:8]
     (reading,) = ledger.readings[T0]
-    reading.events[4:8] = [Told(8, "OFFSET_OUT_OF_RANGE")]
+    reading.events[4:8] = [Reported(8, "OFFSET_OUT_OF_RANGE")]
     return ledger, logs, lambda one: one.offset < 8, BEGINS
 
 
@@ -72,7 +72,7 @@ def test_missing_records_that_the_log_lost_are_no_finding(case: Callable[[], Cas
     assert judgement.violations == []
     assert judgement.acked >= 20
     assert judgement.missing == {nothing: 0, cut: 10, begins: 8, holes: 17}[case]
-    assert judgement.told == {nothing: 0, cut: 1, begins: 1, holes: 0}[case]
+    assert judgement.reported == {nothing: 0, cut: 1, begins: 1, holes: 0}[case]
 
 
 def lose_another(case: Case) -> str:
@@ -123,7 +123,7 @@ def pass_over(case: Case) -> str:
 def give_something_else(case: Case) -> str:
     events = case[0].readings[T0][0].events
     last = events[-1]
-    assert not isinstance(last, Told)
+    assert not isinstance(last, Reported)
     events[-1] = (last[0], b"else")
     return "was given b'else' at"
 
@@ -165,8 +165,8 @@ def test_a_lost_record_that_is_in_the_log_is_a_violation() -> None:
 def test_a_reader_without_an_error_is_a_violation(case: Callable[[], Case], says: str) -> None:
     planted = case()
     events = planted[0].readings[T0][0].events
-    told = next(event for event in events if isinstance(event, Told))
-    events.remove(told)
+    reported = next(event for event in events if isinstance(event, Reported))
+    events.remove(reported)
     if case is cut:  # it goes on behind what it was given
         del events[16:]
         planted[1][T0] += [(20, value(120))]

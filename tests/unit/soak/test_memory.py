@@ -27,8 +27,8 @@ held[::4096] = b"x" * len(held[::4096])
 del held
 print(subprocess.run([sys.executable, "-c", {child!r}], capture_output=True, text=True, check=True).stdout)
 """
-    told = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True, check=True)
-    assert 5 < float(told.stdout) < 100
+    reported = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True, check=True)
+    assert 5 < float(reported.stdout) < 100
 
 
 def test_it_is_written_down_each_time_that_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,10 +36,10 @@ def test_it_is_written_down_each_time_that_it_has_grown(tmp_path: Path, monkeypa
     watcher = Watcher(file, lambda: {"under way": 7})
     now = 0.0
     monkeypatch.setattr(memory, "resident_mib", lambda: now)
-    for now, told in ((249.0, 0), (250.0, 1), (349.0, 1), (350.0, 2), (300.0, 2), (449.0, 2), (700.0, 3)):
+    for now, reported in ((249.0, 0), (250.0, 1), (349.0, 1), (350.0, 2), (300.0, 2), (449.0, 2), (700.0, 3)):
         assert watcher.look() == now
         text = file.read_text() if file.exists() else ""
-        assert text.count("MiB resident") == text.count("under way: 7") == text.count("objects: ") == told
+        assert text.count("MiB resident") == text.count("under way: 7") == text.count("objects: ") == reported
     assert "Python's blocks" in text
     assert "resident MiB of" in text
 

@@ -53,7 +53,7 @@ class World:
 
     def run_perils(self, names: list[str], _tell: object) -> list[Result]:
         self.perils += names
-        return [Result(name, acked=10, missing=4, told=1, violations=self._found(name)) for name in names]
+        return [Result(name, acked=10, missing=4, reported=1, violations=self._found(name)) for name in names]
 
     def _found(self, name: str) -> list[str]:
         return [self.spoilt[name]] if name in self.spoilt else []
@@ -214,7 +214,7 @@ def test_a_long_run_plays_the_perils_first(world: World, monkeypatch: pytest.Mon
         PERILS, (10, 4)
     )
     assert "unclean" in (folder / "summary.md").read_text()
-    assert json.loads((folder / "summary.json").read_text())["perils"]["unclean"]["told"] == 1
+    assert json.loads((folder / "summary.json").read_text())["perils"]["unclean"]["reported"] == 1
 
 
 def test_perils_are_named(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -269,9 +269,9 @@ def test_the_clients_protocol_is_kept_and_reported(
     assert spoken[0] is not None
     assert spoken[0].protocol == "SASL_SSL"
     assert State.load(folder).security == "sasl_ssl"
-    told = (folder / "summary.md").read_text()
-    assert "| of these again, KIP-368 | 14,808 | 0 |" in told
-    assert "SASL_SSL" in told
+    reported = (folder / "summary.md").read_text()
+    assert "| of these again, KIP-368 | 14,808 | 0 |" in reported
+    assert "SASL_SSL" in reported
     assert "Seed 7" not in document.read_text()
 
 

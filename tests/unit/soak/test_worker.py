@@ -112,10 +112,10 @@ def test_refusals_are_printed_with_their_time_and_not_without_end(
     for sequence in range(50):
         runner.failed([sequence], broker_error(47, "producing to t-0"), certain=True)
     runner.failed([50], KafkaTimeoutError("late"), certain=False)
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 20
-    assert all("producing to t-0" in line and "INVALID_PRODUCER_EPOCH" in line for line in told)
-    assert re.match(rf"\d\d:\d\d:\d\d {re.escape(runner.workload.name)}: records \[0\]: ", told[0])
+    reported = capsys.readouterr().err.splitlines()
+    assert len(reported) == 20
+    assert all("producing to t-0" in line and "INVALID_PRODUCER_EPOCH" in line for line in reported)
+    assert re.match(rf"\d\d:\d\d:\d\d {re.escape(runner.workload.name)}: records \[0\]: ", reported[0])
 
 
 class Sent:

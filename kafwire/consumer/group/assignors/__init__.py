@@ -34,8 +34,8 @@ def _sticky(topics: Topics, members: Sequence[GroupMember]) -> Assignment:
 
 
 def _cooperative_sticky(topics: Topics, members: Sequence[GroupMember]) -> Assignment:
-    told = [user_data.as_cooperative_sticky_says(member) for member in members]
-    return sticky.withhold(sticky.assign(topics, told), told)
+    decoded = [user_data.as_cooperative_sticky_says(member) for member in members]
+    return sticky.withhold(sticky.assign(topics, decoded), decoded)
 
 
 ASSIGNORS = {

@@ -49,11 +49,11 @@ def as_sticky_says(member: GroupMember) -> GroupMember:
     """Return the member with the owned partitions of its user data, or without any if that cannot be decoded."""
     for version in (1, 0):
         try:
-            told = StickyUserData.decode(member.user_data or b"", version)
+            decoded = StickyUserData.decode(member.user_data or b"", version)
         except ProtocolError:
             continue
-        owned = tuple((each.topic, number) for each in told.previous_assignment for number in each.partitions)
-        return replace(member, owned=owned, generation=told.generation)
+        owned = tuple((each.topic, number) for each in decoded.previous_assignment for number in each.partitions)
+        return replace(member, owned=owned, generation=decoded.generation)
     return replace(member, owned=(), generation=UNKNOWN)
 
 
@@ -62,7 +62,7 @@ def as_cooperative_sticky_says(member: GroupMember) -> GroupMember:
     if member.generation >= 0 or not member.user_data:
         return member
     try:
-        told = CooperativeStickyUserData.decode(member.user_data, 0)
+        decoded = CooperativeStickyUserData.decode(member.user_data, 0)
     except ProtocolError:
         return member
-    return replace(member, generation=told.generation)
+    return replace(member, generation=decoded.generation)

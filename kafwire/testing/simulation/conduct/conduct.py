@@ -103,7 +103,7 @@ class Conduct:
             for place, data in parts(response.responses, "partitions", "partition_index"):
                 self._lookups.led(sent, place, data)
         elif sent.name in _LOOKUPS:
-            self._lookups.told(sent, response)
+            self._lookups.learn(sent, response)
         elif sent.name == "OffsetFetch":
             self._fetching.begins(sent.client)
         if sent.name in COORDINATED:

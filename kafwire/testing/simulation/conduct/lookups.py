@@ -37,7 +37,7 @@ class Lookups:
         self._looked_up: dict[tuple[Hashable, str], int] = {}
         self._asking: Counter[Hashable] = Counter()  # by client: Metadata requests in flight
         # By client and partition: the newest known leader epoch, and its leader.
-        self._told: dict[tuple[Hashable, Place], tuple[int, int]] = {}
+        self._known: dict[tuple[Hashable, Place], tuple[int, int]] = {}
         self._news_s: dict[Hashable, float] = {}  # by client: the time of the last metadata with changes
         self._wants_s: dict[Hashable, float] = {}  # by client: the time at which it must request metadata again
 
@@ -62,7 +62,7 @@ class Lookups:
             self._is_news(sent.client, place, hint.leader_epoch, hint.leader_id)
             self._wants_s.pop(sent.client, None)
             return
-        _, leader = self._told.get((sent.client, place), (-1, NO_LEADER))
+        _, leader = self._known.get((sent.client, place), (-1, NO_LEADER))
         is_free = sent.name == "Produce" and sent.message.transactional_id is None
         if is_free and leader == sent.node and sent.client in self._news_s and not self._asking[sent.client]:
             due_s = max(self._news_s[sent.client] + BACKOFF_S * SPREAD, self._notes.clock())
@@ -92,7 +92,7 @@ class Lookups:
         if late_s > LATE_S:
             self._notes.wrong(sent, f"it was due {late_s:.3f} s ago, after new metadata without a leader")
 
-    def told(self, sent: Sent, response: Any) -> None:
+    def learn(self, sent: Sent, response: Any) -> None:
         """Note the leaders, or the coordinator, of a response to a lookup."""
         self._looked_up[sent.client, sent.name] = self._notes.number()
         kind = str
@@ -113,18 +113,18 @@ class Lookups:
             for part in topic.partitions:
                 # A client that knows a partition by the topic's name knows it by the topic's id too, and vice versa.
                 places = [(name, part.partition_index) for name in (topic.name, topic.topic_id)]
-                told = [self._is_news(client, place, part.leader_epoch, part.leader_id) for place in places]
-                news |= all(told)
+                fresh = [self._is_news(client, place, part.leader_epoch, part.leader_id) for place in places]
+                news |= all(fresh)
         self._news_s.pop(client, None)
         if news:
             self._news_s[client] = self._notes.clock()
-            if any(self._told.get((client, place), (-1, 0))[1] == NO_LEADER for place in self._waiting_of(client)):
+            if any(self._known.get((client, place), (-1, 0))[1] == NO_LEADER for place in self._waiting_of(client)):
                 self._wants_s.setdefault(client, self._notes.clock() + BACKOFF_S * SPREAD)
 
     def _is_news(self, client: Hashable, place: Place, epoch: int, leader: int) -> bool:
-        if epoch <= self._told.get((client, place), (-1, NO_LEADER))[0]:
+        if epoch <= self._known.get((client, place), (-1, NO_LEADER))[0]:
             return False
-        self._told[client, place] = epoch, leader
+        self._known[client, place] = epoch, leader
         return True
 
 

@@ -383,8 +383,8 @@ def test_a_member_that_leaves_while_it_waits_to_join_gets_an_error_and_the_other
     leader, follower = group.stable(count=2)
     waiting = group.join(leader.member_id)
     assert group.leave((leader.member_id, None)) == [0]
-    told = group.respond(waiting)
-    assert (told.error_code, told.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
+    reported = group.respond(waiting)
+    assert (reported.error_code, reported.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
     other = group.join(follower.member_id)
     assert group.respond(other).generation_id == 3
 

@@ -130,8 +130,8 @@ def test_a_waiting_member_gets_the_error_of_a_moved_coordinator() -> None:
     joining = group.join(leader.member_id)
     group.state.move_coordinator("g", 3 - group.node)
     group.pass_ms(0)
-    told = group.respond(joining)
-    assert (told.error_code, told.member_id) == (ErrorCode.NOT_COORDINATOR, leader.member_id)
+    reported = group.respond(joining)
+    assert (reported.error_code, reported.member_id) == (ErrorCode.NOT_COORDINATOR, leader.member_id)
     group.node = 3 - group.node
     assert group.status == "Stable"  # of the rebalance that had begun nothing was written
     again = [group.join(leader.member_id), group.join(follower.member_id)]

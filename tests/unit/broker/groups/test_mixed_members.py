@@ -59,9 +59,9 @@ class ClassicReader:
             request.assignments = [request.SyncGroupRequestAssignment(member_id=self.member_id, assignment=assignment)]
         response = self._ask(request)
         if not response.error_code:
-            version, told = decode_versioned(ConsumerProtocolAssignment, bytes(response.assignment))
+            version, reported = decode_versioned(ConsumerProtocolAssignment, bytes(response.assignment))
             assert version == 1
-            self.owned = {(each.topic, index) for each in told.assigned_partitions for index in each.partitions}
+            self.owned = {(each.topic, index) for each in reported.assigned_partitions for index in each.partitions}
         return response
 
     def beat(self, generation: int | None = None) -> int:
@@ -262,7 +262,7 @@ def test_a_classic_group_that_has_never_had_a_generation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("configs", "metadata", "told"),
+    ("configs", "metadata", "reported"),
     [
         ({"group_consumer_migration_policy": "DISABLED"}, None, "online upgrade is disabled"),
         ({"group_consumer_migration_policy": "DOWNGRADE"}, None, "online upgrade is disabled"),
@@ -270,18 +270,20 @@ def test_a_classic_group_that_has_never_had_a_generation() -> None:
         ({}, b"?", "the embedded consumer protocol is malformed"),
     ],
 )
-def test_a_classic_group_is_not_converted(configs: dict[str, Any], metadata: bytes | None, told: str | None) -> None:
+def test_a_classic_group_is_not_converted(
+    configs: dict[str, Any], metadata: bytes | None, reported: str | None
+) -> None:
     group = ConsumerMembers(**configs)
     other = ClassicReader(group)
     fields: dict[str, Any] = {} if metadata is None else {"metadata": metadata}
     other.member_id = other.enter(**fields).member_id
     other.enter(**fields)
     refused = group.reader("a").enter()
-    if told is None:
+    if reported is None:
         assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     else:
         assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        assert refused.error_message == f"Cannot upgrade classic group g to consumer group because {told}."
+        assert refused.error_message == f"Cannot upgrade classic group g to consumer group because {reported}."
     assert group.coordinator.classic("g") is not None
     assert other.beat() == 0
     group.pass_ms(20_000)
@@ -332,17 +334,17 @@ def test_members_of_a_classic_group_that_wait_for_assignments_have_to_join_again
 
 
 @pytest.mark.parametrize(
-    ("configs", "fields", "told"),
+    ("configs", "fields", "reported"),
     [
         ({"group_consumer_max_size": 1}, {}, "the group size exceeds the consumer group maximum size"),
         ({}, {"protocol_type": "connect"}, "the group does not use the consumer embedded protocol"),
     ],
 )
-def test_groups_that_cannot_be_consumer_groups(configs: dict[str, Any], fields: dict[str, Any], told: str) -> None:
+def test_groups_that_cannot_be_consumer_groups(configs: dict[str, Any], fields: dict[str, Any], reported: str) -> None:
     group = ConsumerMembers(**configs)
     two_classic(group, **fields)
     refused = group.reader("a").enter()
-    assert refused.error_message == f"Cannot upgrade classic group g to consumer group because {told}."
+    assert refused.error_message == f"Cannot upgrade classic group g to consumer group because {reported}."
     assert not group.driver.late, "the waiting members go on to wait"
 
 

@@ -82,8 +82,8 @@ def test_a_broker_that_refuses_and_stays_in_the_metadata() -> None:
         rows = fill(world, "t", partitions=2)
         with Consuming(world, topics="t") as consuming:
             consuming.until_read(rows)
-            told = world.serve(world.made("Metadata")[-1])
-            world.on("Metadata", lambda _: told)
+            reported = world.serve(world.made("Metadata")[-1])
+            world.on("Metadata", lambda _: reported)
             world.kill(2)
             consuming.idle(5)
             world.nodes[2].down = False
@@ -272,8 +272,8 @@ def test_unknown_errors(code: int, strategy: dict[str, Any], caplog: pytest.LogC
             metrics = consuming.core.metrics()
             assert metrics["partitions"]["t-0"]["failing_ms"] > 55_000
             assert metrics["partitions"]["t-1"]["failing_ms"] is None or whole
-            ((told, counts),) = metrics["fetcher"]["errors"].items()
-            assert told == where
+            ((reported, counts),) = metrics["fetcher"]["errors"].items()
+            assert reported == where
             assert sum(counts.values()) >= least
             world.off("Fetch")
             log_of(world).error = 0
@@ -327,9 +327,9 @@ def test_an_unreachable_broker_is_logged_once(how: str, caplog: pytest.LogCaptur
                 world.kill(1)
             caplog.clear()
             consuming.idle(600)
-            told = [record.message for record in caplog.records if record.levelname == "WARNING"]
-            assert 1 <= len(told) <= 2 * len(world.nodes) + 1, told
-            assert len(told) == len(set(told)), told
+            reported = [record.message for record in caplog.records if record.levelname == "WARNING"]
+            assert 1 <= len(reported) <= 2 * len(world.nodes) + 1, reported
+            assert len(reported) == len(set(reported)), reported
             world.off("Metadata")
             for node in world.nodes.values():
                 node.down = False
@@ -523,14 +523,14 @@ def test_a_recreated_topic_is_a_loud_error(version: int) -> None:
         rows = fill(world, "t", batches=3)
         with Consuming(world, topics="t", metadata_max_age_ms=1000) as consuming:
             consuming.until_read(rows)
-            anew = fill(world, "t", batches=10)
+            added = fill(world, "t", batches=10)
             consuming.idle(5)
             with pytest.raises(BrokerError, match=r"'t' was deleted and recreated.*assign it again"):
                 consuming.drain()
             world.run(consuming.core.assignment.assign([]))
             consuming.rows.clear()
             world.run(consuming.core.assignment.assign([TopicPartition("t", 0)]))
-            consuming.until_read(anew)
+            consuming.until_read(added)
 
 
 def test_a_topic_that_the_metadata_omits_for_a_while() -> None:

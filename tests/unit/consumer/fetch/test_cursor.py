@@ -160,11 +160,13 @@ def test_it_is_done_where_there_is_nothing_more() -> None:
     assert it.is_wanted
 
 
-@pytest.mark.parametrize(("told", "may_end"), [(11, True), (10, True), (9, False), (-1, False)])
-def test_an_empty_response_may_end_partitions_whose_end_the_broker_has_passed(told: int, *, may_end: bool) -> None:
-    assert bounded(0).may_end(Part(0, told, 0), committed_only=False) is may_end
-    assert bounded(0).may_end(Part(0, 50, told), committed_only=True) is (may_end or told < 0), "-1: it does not say"
-    assert not cursor().may_end(Part(0, told, told), committed_only=False)
+@pytest.mark.parametrize(("reported", "may_end"), [(11, True), (10, True), (9, False), (-1, False)])
+def test_an_empty_response_may_end_partitions_whose_end_the_broker_has_passed(reported: int, *, may_end: bool) -> None:
+    assert bounded(0).may_end(Part(0, reported, 0), committed_only=False) is may_end
+    assert bounded(0).may_end(Part(0, 50, reported), committed_only=True) is (may_end or reported < 0), (
+        "-1: it does not say"
+    )
+    assert not cursor().may_end(Part(0, reported, reported), committed_only=False)
 
 
 def test_why_there_were_no_records() -> None:

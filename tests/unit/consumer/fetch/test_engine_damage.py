@@ -110,8 +110,8 @@ def test_damaged_heads(at: int, data: bytes, on_corrupt: str) -> None:
             assert consuming.rows == {("t", 0): rows["t", 0][: BAD * 3], ("t", 1): rows["t", 1]}
             assert errors
             assert all("t-0" in str(error) and "broker 1" in str(error) for error in errors)
-            told = "no whole batch" if data == struct.pack(">i", 1 << 30) else "next batch begins is not known"
-            assert all(told in str(error) for error in errors)
+            reported = "no whole batch" if data == struct.pack(">i", 1 << 30) else "next batch begins is not known"
+            assert all(reported in str(error) for error in errors)
             before = len(consuming.fetches())
             consuming.idle(10)
             assert len(consuming.fetches()) - before <= 21

@@ -35,7 +35,7 @@ class Schedule:
             node.rack = f"r{node.number}"
         self.troubled = True
         self.port = 20000
-        self.told: list[tuple[float, Any]] = []  # responses to Metadata, and when
+        self.reported: list[tuple[float, Any]] = []  # responses to Metadata, and when
         self.old_id: uuid.UUID | None = None
         if self.chance.random() < 0.5:  # it was recreated a moment ago: brokers that lag show the one before
             self.old_id = self.world.create_topic("t", partitions=PARTITIONS).topic_id
@@ -56,13 +56,13 @@ class Schedule:
         """Some brokers lag."""
         now = self.world.loop.time()
         response = self.world.serve(call)
-        self.told = [(when, told) for when, told in self.told if when >= now - LAG_S]
-        self.told.append((now, response))
+        self.reported = [(when, reported) for when, reported in self.reported if when >= now - LAG_S]
+        self.reported.append((now, response))
         if self.old_id is not None and now < START_S + LAG_S and self.chance.random() < 0.5:
             for topic in response.topics:
                 topic.topic_id = self.old_id
-            return self.told.pop()[1]
-        return self.chance.choice(self.told)[1] if self.troubled and self.chance.random() < 0.3 else response
+            return self.reported.pop()[1]
+        return self.chance.choice(self.reported)[1] if self.troubled and self.chance.random() < 0.3 else response
 
     def _fetch(self, call: Call) -> Any:
         if not self.troubled:
@@ -132,15 +132,15 @@ class Schedule:
         self.world.off("Fetch")
         before = {where: list(rows) for where, rows in self.consuming.rows.items()}
         fill(self.world, "t", partitions=PARTITIONS, batches=20)
-        told: set[str] = set()
+        reported: set[str] = set()
         for _ in range(40):
             self.world.pass_time(0.5)
             try:
                 self.consuming.drain()
             except BrokerError as error:
                 assert "'t' was deleted and recreated" in str(error)
-                told.add(str(error).split(" was read")[0].split()[-1])
-        assert told == {f"t-{number}" for number in range(PARTITIONS)}
+                reported.add(str(error).split(" was read")[0].split()[-1])
+        assert reported == {f"t-{number}" for number in range(PARTITIONS)}
         assert self.consuming.rows == before
         self.troubled = False
 

@@ -315,16 +315,16 @@ def test_a_signal_handler_s_exception_ends_a_read_that_finds_nothing_for_long() 
 
 @pytest.mark.parametrize(("timeout_ms", "seconds"), [(0, 0.0), (1, 0.001), (200, 0.2), (1_500, 1.5), (-1, None)])
 def test_its_waiter_gets_the_longest_wait_of_a_read(timeout_ms: int, seconds: float | None) -> None:
-    told: list[float | None] = []
+    reported: list[float | None] = []
 
     class Noting(Waiter):
         def wait(self, attempt: Callable[[float | None], Any], timeout_s: float | None) -> Any:
-            told.append(timeout_s)
+            reported.append(timeout_s)
             return attempt(0)
 
     line = Line(waiter=Noting())
     assert line.reader.read(timeout_ms) is None
-    assert told == [seconds]
+    assert reported == [seconds]
     line.native.stop()
 
 

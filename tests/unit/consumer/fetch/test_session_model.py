@@ -179,8 +179,8 @@ class Schedule:
         """The client takes the response in; served keys are wanted again, mostly."""
         flight, self.in_flight = self.in_flight, None
         assert flight is not None
-        error, session_id, told = flight.head
-        served = [key for key in told if flight.sizes[key]]
+        error, session_id, reported = flight.head
+        served = [key for key in reported if flight.sizes[key]]
         good = self.client.on_response(error, session_id, served)
         assert good == (error == 0)
         if not good:
@@ -355,8 +355,8 @@ def test_the_bound_is_reached(sessions: bool) -> None:
             broker.sessions.clear()
         context = broker.begin(0, *plan)
         sizes = share(((key, 1) for key in context.asked), lambda _: [10], 1)
-        error, session_id, told = context.finish({key: Read(size) for key, size in sizes.items()})
-        served = [key for key in told if sizes[key]]
+        error, session_id, reported = context.finish({key: Read(size) for key, size in sizes.items()})
+        served = [key for key in reported if sizes[key]]
         order += served
         assert client.on_response(error, session_id, served) == (error == 0)
     # A new session has the order of its request, and its first response does not move a key.

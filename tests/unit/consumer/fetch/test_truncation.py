@@ -27,7 +27,7 @@ def test_reading_continues_at_the_divergence(end_offset: int, offset: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("told", "parts"),
+    ("reported", "parts"),
     [
         ((-1, -1), False),  # it knows nothing of it
         ((4, 20), False),
@@ -37,8 +37,8 @@ def test_reading_continues_at_the_divergence(end_offset: int, offset: int) -> No
         ((3, 30), True),
     ],
 )
-def test_the_leader_s_end_of_an_epoch_decides(told: tuple[int, int], *, parts: bool) -> None:
-    assert parts_from(Divergence(*told), position=20, epoch=4) is parts
+def test_the_leader_s_end_of_an_epoch_decides(reported: tuple[int, int], *, parts: bool) -> None:
+    assert parts_from(Divergence(*reported), position=20, epoch=4) is parts
 
 
 @pytest.mark.parametrize(("leader_epoch", "behind"), [(-1, False), (0, True), (3, True), (4, False), (5, False)])

@@ -83,7 +83,7 @@ class Member:
         self.now = max(self.now, self.membership.wake_ms)
         return self.did(self.membership.tick(self.now))
 
-    def told(self) -> list[Partition] | None:
+    def reported(self) -> list[Partition] | None:
         """The partitions that the last heartbeat names; None: it names none."""
         given = self.requests[-1].topic_partitions
         return None if given is None else [(self.names[of.topic_id], n) for of in given for n in of.partitions]
@@ -106,13 +106,13 @@ def test_the_first_heartbeat_has_everything_and_a_later_one_nothing() -> None:
     member.subscribe("u", "t")
     (first,) = member.requests
     assert (first.member_epoch, first.subscribed_topic_names, first.rack_id) == (0, ["t", "u"], "east")
-    assert member.told() == []
+    assert member.reported() == []
     assert member.state() is State.JOINING
     assert member.respond([(T, 0)]) == [Assign((("t", 0),))]
     member.respond()
     member.wake()
     last = member.requests[-1]
-    assert (last.member_epoch, last.subscribed_topic_names, last.rack_id, member.told()) == (1, None, None, None)
+    assert (last.member_epoch, last.subscribed_topic_names, last.rack_id, member.reported()) == (1, None, None, None)
 
 
 def test_an_assignment_is_acknowledged_at_once() -> None:
@@ -120,7 +120,7 @@ def test_an_assignment_is_acknowledged_at_once() -> None:
     member.subscribe("t")
     member.respond([(T, 0), (T, 1)])
     assert len(member.requests) == 2
-    assert member.told() == [("t", 0), ("t", 1)]
+    assert member.reported() == [("t", 0), ("t", 1)]
     assert member.membership.owned == (("t", 0), ("t", 1))
 
 
@@ -131,7 +131,7 @@ def test_an_unchanged_target_is_acknowledged() -> None:
     member.wake()
     assert member.respond([(T, 0)], epoch=2) == [Assign(())]
     assert len(member.requests) == sent + 2
-    assert member.told() == [("t", 0)]
+    assert member.reported() == [("t", 0)]
     assert not member.membership.is_rebalancing
 
 
@@ -142,10 +142,10 @@ def test_a_revoked_partition_is_acknowledged_only_when_it_was_released() -> None
     assert member.membership.owned == (("t", 0), ("t", 1))
     assert member.membership.is_rebalancing
     member.wake()
-    assert member.told() == [("t", 0), ("t", 1)]
+    assert member.reported() == [("t", 0), ("t", 1)]
     member.respond(epoch=2)
     assert member.did(member.membership.released(member.now)) == [Assign((("t", 2),))]
-    assert member.told() == [("t", 1), ("t", 2)]
+    assert member.reported() == [("t", 1), ("t", 2)]
 
 
 def test_after_a_lost_response_a_heartbeat_has_everything() -> None:
@@ -154,7 +154,7 @@ def test_after_a_lost_response_a_heartbeat_has_everything() -> None:
     assert member.did(member.membership.failed(member.requests[-1], KafkaConnectionError("gone"), member.now)) == []
     member.wake()
     last = member.requests[-1]
-    assert (last.member_epoch, last.subscribed_topic_names, member.told()) == (1, ["t"], [("t", 0)])
+    assert (last.member_epoch, last.subscribed_topic_names, member.reported()) == (1, ["t"], [("t", 0)])
 
 
 def test_a_change_of_topics_while_a_heartbeat_is_under_way_follows_it() -> None:
@@ -235,7 +235,7 @@ def test_ids_without_a_name_are_looked_up_until_they_have_one() -> None:
     assert member.membership.is_rebalancing
     member.names[U] = "u"
     assert member.did(member.membership.named(member.now)) == [Assign((("u", 3),))]
-    assert member.told() == [("t", 0), ("u", 3)]
+    assert member.reported() == [("t", 0), ("u", 3)]
     assert not member.membership.is_rebalancing
 
 
@@ -305,7 +305,7 @@ def test_a_member_that_the_coordinator_does_not_know_any_more_joins_again(code: 
     assert member.membership.metadata().generation_id == -1
     member.wake()
     last = member.requests[-1]
-    assert (last.member_id, last.member_epoch, last.subscribed_topic_names, member.told()) == ("m0", 0, ["t"], [])
+    assert (last.member_id, last.member_epoch, last.subscribed_topic_names, member.reported()) == ("m0", 0, ["t"], [])
     assert member.respond([(T, 0)], epoch=7) == [Assign((("t", 0),))]
     assert member.membership.metadata().generation_id == 7
 
@@ -368,7 +368,7 @@ def test_a_coordinator_that_moved_is_left_and_the_partitions_stay() -> None:
     assert member.refuse(ErrorCode.NOT_COORDINATOR) == [LeaveCoordinator()]
     assert member.membership.owned == (("t", 0),)
     member.wake()
-    assert (member.requests[-1].member_epoch, member.told()) == (1, [("t", 0)])
+    assert (member.requests[-1].member_epoch, member.reported()) == (1, [("t", 0)])
 
 
 @pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("one", -2)])

@@ -268,7 +268,7 @@ def test_a_commit_that_fails_again_and_again_is_logged_once(caplog: pytest.LogCa
             part.error_code = 30
         return response
 
-    def told() -> int:
+    def reported() -> int:
         return sum("processed offsets could not be committed" in record.message for record in caplog.records)
 
     with World() as world:
@@ -280,11 +280,11 @@ def test_a_commit_that_fails_again_and_again_is_logged_once(caplog: pytest.LogCa
             world.on("OffsetCommit", refuse)
             consuming.idle(100)
             assert len(world.made("OffsetCommit")) >= 15
-            assert told() == 1
+            assert reported() == 1
             world.off("OffsetCommit")
             consuming.idle(10)
             consuming.take()
             world.on("OffsetCommit", refuse)
             consuming.idle(100)
-            assert told() == 2, "it had gone well meanwhile"
+            assert reported() == 2, "it had gone well meanwhile"
             world.off("OffsetCommit")

@@ -71,18 +71,18 @@ def test_records_go_past_the_engine_and_are_counted_like_others(kafka: ServedKaf
             assert (meta.partition, meta.offset) == (0, number)
         assert direct_send.sent == 5
         assert direct_send.batch is None
-        told = counted(producer)
+        reported = counted(producer)
         count += 5
-        assert (told["records"], told["records_delivered"], told["batches"]) == (count, count, count)
-        assert told["records_failed"] == told["retries"] == 0
+        assert (reported["records"], reported["records_delivered"], reported["batches"]) == (count, count, count)
+        assert reported["records_failed"] == reported["retries"] == 0
         sizes = [
             len(data.records)
             for seen in kafka.requests("Produce")
             for topic in seen.message.topic_data
             for data in topic.partition_data
         ]
-        assert told["bytes"] == sum(sizes)
-        assert told["batch_bytes_max"] == max(sizes)
+        assert reported["bytes"] == sum(sizes)
+        assert reported["batch_bytes_max"] == max(sizes)
         [connection] = [
             connection for connection in producer.metrics()["connections"] if connection["role"] == "produce"
         ]
@@ -131,8 +131,8 @@ def test_any_concurrency_takes_the_lease_back(kafka: ServedKafka, how: str) -> N
         more = producer.send("t", b"more", partition=0).result(SOON_S)
         assert values(kafka)[-1] == b"more"
         assert more.offset == len(values(kafka)) - 1
-        told = counted(producer)
-        assert told["records_delivered"] == told["records"] == len(values(kafka))
+        reported = counted(producer)
+        assert reported["records_delivered"] == reported["records"] == len(values(kafka))
 
 
 @pytest.mark.parametrize("trouble", ["refused", "lost", "broken", "too large"])
@@ -164,9 +164,9 @@ def test_the_engine_mends_every_failed_request(kafka: ServedKafka, trouble: str)
         assert producer.send("t", b"next", partition=0).result(SOON_S).offset >= count
         expected = [b"%d" % number for number in range(count)]
         assert values(kafka) == [*expected, *([] if trouble == "too large" else [b"hard"]), b"next"]
-        told = counted(producer)
-        assert told["records_delivered"] == len(values(kafka))
-        assert told["records_failed"] == (trouble == "too large")
+        reported = counted(producer)
+        assert reported["records_delivered"] == len(values(kafka))
+        assert reported["records_failed"] == (trouble == "too large")
 
 
 def test_a_request_without_a_response_runs_out_of_time(kafka: ServedKafka, monkeypatch: pytest.MonkeyPatch) -> None:

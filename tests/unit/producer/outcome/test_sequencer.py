@@ -435,7 +435,7 @@ def test_a_recreated_log_gets_one_batch_first() -> None:
     world = World(batches(1, 1, 1))
     world.send()
     world.respond()
-    world.sequencer = world.sequencer.anew()
+    world.sequencer = world.sequencer.restarted()
     assert world.send()
     assert world.sequencer.in_flight[0].sequence == 1, "the log may be the old one: no number comes again"
     assert not world.send()

@@ -63,7 +63,7 @@ class LendingWorld(World):
         if self.borrower is not None and self.borrower.batch is batch and code == 0:
             self.borrower.batch = None
             self.borrowed += 1
-            self.told(BatchOutcome.DELIVERED, batch)
+            self.reported(BatchOutcome.DELIVERED, batch)
         else:
             self.revoke()
             super().settle(batch, code, retriable=retriable)
@@ -227,7 +227,7 @@ def another_id(world: World) -> None:
 
 
 def another_log(world: World) -> None:
-    world.sequencer = world.sequencer.anew()
+    world.sequencer = world.sequencer.restarted()
 
 
 @pytest.mark.parametrize(

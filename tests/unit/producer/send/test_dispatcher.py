@@ -165,15 +165,15 @@ def test_a_defect_is_logged_and_loses_nothing(
             sent = [(value, i % 4, work.send("t", value, partition=i % 4)) for i, value in enumerate(values(24))]
             work.flush()
         assert [record for record in caplog.records if record.exc_info and record.exc_info[0] is LookupError]
-        told = 0
+        reported = 0
         for value, partition, delivery in sent:
             if delivery.exception() is None:
                 meta = delivery.result()
                 assert log_of(world, partition).values()[meta.offset] == value
             else:  # the outcome would have been unknown
                 assert delivery.exception().in_doubt
-                told += 1
-        assert told <= 3  # those of one batch
+                reported += 1
+        assert reported <= 3  # those of one batch
         for partition in range(4):
             stored = log_of(world, partition).values()
             assert len(stored) == len(set(stored)), "stored twice"

@@ -74,8 +74,8 @@ def forget(world: World, work: Work) -> None:
     assert not work.accumulator.topics
 
 
-@pytest.mark.parametrize("made_anew", [False, True])
-def test_records_of_a_thread_that_still_knows_a_forgotten_topic_arrive(*, made_anew: bool) -> None:
+@pytest.mark.parametrize("recreated", [False, True])
+def test_records_of_a_thread_that_still_knows_a_forgotten_topic_arrive(*, recreated: bool) -> None:
     """The topic that a thread sent to last is not looked up for its next record."""
     with World(brokers=2) as world:
         world.create_topic("t", partitions=3)
@@ -83,29 +83,29 @@ def test_records_of_a_thread_that_still_knows_a_forgotten_topic_arrive(*, made_a
         work.send("t", b"0")
         work.flush()
         forget(world, work)
-        if made_anew:
+        if recreated:
             world.create_topic("t", partitions=2)
         else:
             world.move_leader("t", 1, 1)
         sent = [work.send("t", b"1", partition=partition) for partition in range(3)]
         work.flush()
         logs = [log.values() for log in world.topics["t"].partitions]
-        assert logs == ([[b"1"], [b"1"]] if made_anew else [[b"0", b"1"], [b"1"], [b"1"]])
-        assert [delivery.exception(0) is None for delivery in sent] == [True, True, not made_anew]
+        assert logs == ([[b"1"], [b"1"]] if recreated else [[b"0", b"1"], [b"1"], [b"1"]])
+        assert [delivery.exception(0) is None for delivery in sent] == [True, True, not recreated]
         assert asked(world) == {"t"}
         assert list(work.accumulator.topics) == ["t"]
         assert work.used == 0
 
 
-@pytest.mark.parametrize("made_anew", [False, True])
-def test_rows_that_wait_until_their_topic_is_forgotten_arrive(*, made_anew: bool) -> None:
+@pytest.mark.parametrize("recreated", [False, True])
+def test_rows_that_wait_until_their_topic_is_forgotten_arrive(*, recreated: bool) -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", metadata_max_idle_ms=5_000, metadata_max_age_ms=1_000)
         (rows,) = RowsReader(pa.table({"value": [b"v"] * 40}))
         plan = work.accumulator.plan_rows("t", rows, None, 0)
         assert plan is not None
-        if made_anew:
+        if recreated:
             world.create_topic("t", partitions=2)
             for _ in range(2):
                 world.run(work.cluster.refresh())
@@ -113,7 +113,7 @@ def test_rows_that_wait_until_their_topic_is_forgotten_arrive(*, made_anew: bool
         forget(world, work)
         parts: list[Any] = []
         is_finished = work.accumulator.append_rows(plan, parts)
-        assert is_finished is not made_anew
+        assert is_finished is not recreated
         if not is_finished:
             world.run(work.sender.ensure_metadata(["t"], 60_000))
             assert work.accumulator.append_rows(plan, parts)

@@ -45,7 +45,7 @@ class World:
         self.producer = Transaction("x")
         self.batches: list[Record] = []  # sent or to be sent, not acknowledged
         self.given: dict[int, list[Record]] = {}  # what the user put into each transaction
-        self.told: dict[int, bool | None] = {}  # transaction: committed, aborted, not known
+        self.reported: dict[int, bool | None] = {}  # transaction: committed, aborted, not known
         self.spoken: dict[int, int] = {}  # by epoch, the version of what was asked under it
         self.opened_by = self.raised_by = ""  # what has begun the last transaction, and raised the coordinator's epoch
 
@@ -184,7 +184,7 @@ class World:
         while not producer.begin(self.version):
             self.run(lambda: producer.state is not State.INITIALIZING)
         number = producer.number
-        self.told[number] = None
+        self.reported[number] = None
         try:
             self.batches = [Record(number, where) for where in self.chance.choices(PLACES, k=self.chance.randrange(6))]
             self.given[number] = list(self.batches)
@@ -200,7 +200,7 @@ class World:
             else:
                 producer.abort()
             if producer.ended == number and commit:
-                self.told[number] = True
+                self.reported[number] = True
                 return
         except TransactionError as error:
             assert error.abortable or error.fatal, error
@@ -208,7 +208,7 @@ class World:
             producer.abort()
         self.run(lambda: producer.state is not State.ABORTING)
         if producer.ended == number:
-            self.told[number] = False
+            self.reported[number] = False
 
     def check(self) -> None:
         """All of a transaction or nothing of it, as its user was informed; nothing twice, nothing open for ever."""
@@ -219,17 +219,21 @@ class World:
             assert len(log) == len(set(map(id, log)))
             for record in log:
                 fates[record.transaction].add(record.decided)
-        for number, told in self.told.items():
+        for number, reported in self.reported.items():
             for record in self.given[number]:
                 there = self.logs[record.where].count(record)
-                assert told is not True or (there, record.decided) == (1, True), (
+                assert reported is not True or (there, record.decided) == (1, True), (
                     f"of transaction {number} a record is lost"
                 )
-                assert told is not False or record.decided is not True, f"transaction {number} was reported as aborted"
+                assert reported is not False or record.decided is not True, (
+                    f"transaction {number} was reported as aborted"
+                )
         for number, found in fates.items():
-            told = self.told[number]
+            reported = self.reported[number]
             assert len(found) == 1, f"transaction {number} is torn"
-            assert told is None or found in ({told}, {None}), f"transaction {number}: {found}, but {told} was reported"
+            assert reported is None or found in ({reported}, {None}), (
+                f"transaction {number}: {found}, but {reported} was reported"
+            )
             assert found != {None} or number == self.producer.number, f"transaction {number} hangs"
 
 
@@ -302,4 +306,4 @@ def test_on_a_sound_network_all_ends_as_reported(version: str) -> None:
     for seed in range(200):
         world = play(seed, lose=0.0, late=0.0, version=VERSIONS[version])
         assert world.producer.ended == 8
-        assert None not in world.told.values()
+        assert None not in world.reported.values()

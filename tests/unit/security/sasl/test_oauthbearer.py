@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafwire.errors import AuthenticationError
 from kafwire.secret import Secret
 from kafwire.security.sasl.oauthbearer import OAuthBearerExchange
-from tests.support.sasl_traps import CANARY, check_refused, told
+from tests.support.sasl_traps import CANARY, check_refused, reported
 
 TOKEN = "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg=="  # of RFC 7628's examples
 ERROR = b'{"status":"invalid_token", "scope":"flights", "openid-configuration":"https://issuer.example/config"}'
@@ -96,7 +96,7 @@ HAS_OTHERS = "has characters that are not allowed in a bearer token"
 def test_a_token_that_is_none(wrong: str, said: str) -> None:
     with pytest.raises(AuthenticationError, match=f"the OAuth token {said}") as refused:
         OAuthBearerExchange(Secret(wrong and CANARY + wrong)).first()
-    assert CANARY not in told(refused.value)
+    assert CANARY not in reported(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_a_token_that_is_none(wrong: str, said: str) -> None:
 def test_extensions_that_are_refused(extensions: dict[str, str], said: str) -> None:
     with pytest.raises(AuthenticationError, match=said) as refused:
         OAuthBearerExchange(Secret(CANARY), extensions).first()
-    assert CANARY not in told(refused.value)
+    assert CANARY not in reported(refused.value)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kafwire.errors import AuthenticationError
 from kafwire.secret import Secret
 from kafwire.security.sasl.plain import PlainExchange
-from tests.support.sasl_traps import CANARY, check_refused, told
+from tests.support.sasl_traps import CANARY, check_refused, reported
 
 
 def test_its_only_message() -> None:
@@ -42,7 +42,7 @@ def test_text_is_utf8_as_it_is() -> None:
 def test_credentials_that_the_mechanism_cannot_carry(user: str, password: str, authzid: str, said: str) -> None:
     with pytest.raises(AuthenticationError, match=said) as refused:
         PlainExchange(user, Secret(password), authzid=authzid).first()
-    assert CANARY not in told(refused.value)
+    assert CANARY not in reported(refused.value)
 
 
 @given(st.binary(min_size=1))

@@ -15,7 +15,7 @@ from kafwire.errors import AuthenticationError
 from kafwire.secret import Secret
 from kafwire.security.sasl.scram import MAX_MESSAGE_BYTES, ScramExchange, ScramKeys
 from tests.support.deadlines import ended
-from tests.support.sasl_traps import CANARY, check_refused, told
+from tests.support.sasl_traps import CANARY, check_refused, reported
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 FULL_NONCE = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -188,7 +188,7 @@ def test_whatever_the_broker_says_ends_in_one_error_within_limits(first: bytes, 
     try:
         response = exchange.respond(first)
     except AuthenticationError as refused:
-        assert CANARY not in told(refused)
+        assert CANARY not in reported(refused)
     else:
         assert not after
         assert response is not None
@@ -280,4 +280,4 @@ def test_credentials_that_the_mechanism_cannot_carry(user: str, password: str, s
     with pytest.raises(AuthenticationError, match=said) as refused:
         exchange.first()
         exchange.respond(SERVER_FIRST)
-    assert CANARY not in told(refused.value)
+    assert CANARY not in reported(refused.value)

@@ -21,7 +21,7 @@ from kafwire.cli import main
 from kafwire.testing.fuzzer import Campaign, Options, campaign, replay
 from kafwire.testing.fuzzer.campaign import Result, resolve
 from kafwire.testing.fuzzer.case import Case
-from kafwire.testing.fuzzer.connection import Connection
+from kafwire.testing.fuzzer.connection import TargetConnection
 from kafwire.testing.fuzzer.judge import Violation
 from tests.support.broker.fuzzed_server import DEALT_WITH, Bug, Exchange, FuzzedServer
 
@@ -33,18 +33,18 @@ PATIENCE = 60.0  # never waited out: see `silence_is_seen`
 @pytest.fixture(autouse=True)
 def silence_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing response shows by the bytes that the server has dealt with, not by time on a busy machine."""
-    send, finish, fill = Connection.send, Connection.finish, Connection.fill
-    sent: WeakKeyDictionary[Connection, int] = WeakKeyDictionary()
+    send, finish, fill = TargetConnection.send, TargetConnection.finish, TargetConnection.fill
+    sent: WeakKeyDictionary[TargetConnection, int] = WeakKeyDictionary()
 
-    def counted(self: Connection, data: bytes) -> None:
+    def counted(self: TargetConnection, data: bytes) -> None:
         sent[self] = sent.get(self, 0) + len(data)
         send(self, data)
 
-    def finished(self: Connection) -> None:
+    def finished(self: TargetConnection) -> None:
         sent[self] = -1  # the server sees the end, and closes
         finish(self)
 
-    def until_silent(self: Connection, size: int, deadline: float) -> None:
+    def until_silent(self: TargetConnection, size: int, deadline: float) -> None:
         port = self._socket.getsockname()[1]
         while len(self._received) < size and not readable(self._socket, 0.002):
             if DEALT_WITH.get(port) == sent.get(self) and not readable(self._socket, 0.05):
@@ -52,9 +52,9 @@ def silence_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
             assert time.monotonic() < deadline, "neither a response nor silence"
         fill(self, size, deadline)
 
-    monkeypatch.setattr(Connection, "send", counted)
-    monkeypatch.setattr(Connection, "finish", finished)
-    monkeypatch.setattr(Connection, "fill", until_silent)
+    monkeypatch.setattr(TargetConnection, "send", counted)
+    monkeypatch.setattr(TargetConnection, "finish", finished)
+    monkeypatch.setattr(TargetConnection, "fill", until_silent)
     monkeypatch.setattr(campaign, "DEATH_SECONDS", 0.05)  # this server is dead before its client can notice
 
 

@@ -46,15 +46,15 @@ def test_nothing_is_found_in_a_correct_history(tmp_path: Path) -> None:
         assert report.ok, f"seed {seed}: {report}"
         assert report.findings == ()
         outcomes = [record.outcome for record in world.sent]
-        told = [transaction.told for transaction in world.transactions]
+        reported = [transaction.reported for transaction in world.transactions]
         expected = {
             "invoked": len(outcomes),
             "acked": outcomes.count("ok"),
             "failed": outcomes.count("fail"),
             "unknown": outcomes.count("unknown"),
-            "committed": told.count("commit"),
-            "aborted": told.count("abort"),
-            "undecided": told.count("unknown") + told.count(None),
+            "committed": reported.count("commit"),
+            "aborted": reported.count("abort"),
+            "undecided": reported.count("unknown") + reported.count(None),
             "views": len(world.views),
         }
         assert {name: report.counts[name] for name in expected} == expected, f"seed {seed}"

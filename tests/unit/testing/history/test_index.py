@@ -68,8 +68,8 @@ CONTRADICTIONS: dict[str, tuple[tuple[Any, ...], str]] = {
 
 @pytest.mark.parametrize("what", CONTRADICTIONS)
 def test_entries_that_no_writer_writes_are_refused(tmp_path: Path, what: str) -> None:
-    written, told = CONTRADICTIONS[what]
-    with pytest.raises(HistoryError, match=rf"history, byte \d+: .*{told}"):
+    written, reported = CONTRADICTIONS[what]
+    with pytest.raises(HistoryError, match=rf"history, byte \d+: .*{reported}"):
         read(tmp_path, *written)
 
 

@@ -97,15 +97,15 @@ def test_a_killed_process_leaves_its_intended_sends(tmp_path: Path) -> None:
     """
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        told = 0
-        while told < 20_000:
-            told = int(process.stdout.readline())
+        reported = 0
+        while reported < 20_000:
+            reported = int(process.stdout.readline())
         process.send_signal(signal.SIGKILL)
         rest = [line for line in process.stdout.read().split(b"\n")[:-1] if line]
-        told = int(rest[-1]) if rest else told
+        reported = int(rest[-1]) if rest else reported
     counts = check(path).counts
-    assert counts["invoked"] >= told
-    assert counts["acked"] >= told - 4096 - 10
+    assert counts["invoked"] >= reported
+    assert counts["acked"] >= reported - 4096 - 10
     with History(path) as history:
         assert history.producer(1).next_sequence == counts["invoked"]
         assert history.producer(1).name == "killed"

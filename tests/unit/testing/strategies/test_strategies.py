@@ -18,7 +18,7 @@ from kafwire.errors import ProtocolError
 from kafwire.protocol import MESSAGES, Struct
 from kafwire.records import RecordBatch, decode_batches
 from kafwire.testing.strategies import (
-    Connection,
+    ConnectionTraffic,
     EncodedBatch,
     ExpectedRecord,
     Frame,
@@ -511,7 +511,7 @@ def test_frames_are_of_both_kinds() -> None:
 
 @given(connections(["ApiVersions", "Metadata", "Produce", "Fetch"]))
 @settings(FEW)
-def test_connections(connection: Connection) -> None:
+def test_connections(connection: ConnectionTraffic) -> None:
     assert b"".join(connection.sent) == b"".join(frame.data for frame in connection.requests)
     assert b"".join(connection.received) == b"".join(frame.data for frame in connection.responses if frame is not None)
     assert all(connection.sent)
@@ -529,7 +529,7 @@ def test_connections(connection: Connection) -> None:
 
 
 def test_connections_cover_their_range_and_shrink() -> None:
-    def kinds(found: list[Connection]) -> set[object]:
+    def kinds(found: list[ConnectionTraffic]) -> set[object]:
         return (
             {len(connection.requests) for connection in found}
             | {f"in pieces: {len(connection.sent) > 1}" for connection in found}
