@@ -104,10 +104,12 @@ class ClusterState:
             "streams.version": (0, 1),
         }
         self.features_epoch = 1
+        self.creation_ms = 0.0  # from the request for a missing topic to its creation
         self.before_4 = False  # True if coordinators behave like Kafka 3.9, else like 4.4
         # The batches of each producer that a broker remembers after a crash: up to 5 where no snapshot covers a log's
         # end.
         self.kept_after_crash = 1
+        self.on_reply: Callable[[], object] = lambda: None  # called with each response that is ready
         self._replies: deque[tuple[Request, Response]] = deque()
         self._connections = 0
         self._parts: dict[type[Any], Any] = {}
@@ -214,6 +216,7 @@ class ClusterState:
             self.after(delay_ms, lambda: self.reply(request, response))
         elif request.connection.is_open:
             self._replies.append((request, response))
+            self.on_reply()
 
     def advance(self, now_ms: float) -> None:
         """Let time pass, and call due timers."""
@@ -264,9 +267,7 @@ class ClusterState:
 
     def lose_records(self, topic: str, partition: int, node: int, offset: int) -> None:
         """Elect `node`, which lacks the records from `offset` on, in an unclean election (KIP-320)."""
-        found = self._partition(topic, partition)
-        found.replica_ends[node] = min(offset, found.log.end_offset)
-        found.lead(node)
+        self._partition(topic, partition).lead(node, end=offset)
 
     def _partition(self, topic: str, index: int) -> Partition:
         found = self.topics.partition(topic, index)

@@ -8,10 +8,9 @@ from typing import Any
 from kafwire import protocol
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.producer.transactions.manager import Transactions
-from kafwire.testing.simulation.kafka import HANGUP, Call, Response
-from kafwire.testing.simulation.transactions import committed_values
+from kafwire.testing.simulation.calls import HANGUP, Call, Response
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
-from tests.support.simulated.producer import Work, errors
+from tests.support.simulated.producer import Work, committed_values, errors
 from tests.support.simulated.world import World
 
 IN = TopicPartition("in", 0)
@@ -132,7 +131,7 @@ def lose(world: World, api: str, count: int = 1) -> None:
         if not left:
             return None
         left.pop()
-        getattr(world, f"_on_{api}")(call)
+        world.serve(call)
         return HANGUP
 
     world.on(api, handler)

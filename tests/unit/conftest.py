@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafwire.testing.simulation.log import Topics
 from tests.support import seeds
 from tests.support.simulated import consumer as simulated_consumer
 from tests.support.simulated.flavours import KINDS, Flavour
@@ -53,7 +52,7 @@ def shape(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     monkeypatch.setattr(simulated_consumer, "single_records", name == SINGLE_RECORDS)
     if name == MANY_PARTITIONS:
         thousand = seeds.is_long(request.config) or request.node.get_closest_marker("thousand") is not None
-        monkeypatch.setattr(Topics, "least_partitions", 1000 if thousand else 100)
+        monkeypatch.setattr(World, "least_partitions", 1000 if thousand else 100)
     return name
 
 

@@ -19,7 +19,7 @@ from kafwire.config import ClientConfig
 from kafwire.errors import ConfigError, KafkaConnectionError, KafkaError, ProtocolError
 from kafwire.foreign_text import printable
 from kafwire.runtime.log import LogLine, log
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.world import World
 
 FOREIGN = "evil\x1b[31m\r\nERROR kafwire: all is lost\u202e\x07\x9b"
@@ -108,7 +108,7 @@ def test_the_terminal_gets_printable_text(capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_address_that_a_broker_advertises_is_escaped(caplog: pytest.LogCaptureFixture) -> None:
     def advertise(call: Call) -> Any:
-        response: Any = world._on_Metadata(call)
+        response: Any = world.serve(call)
         response.brokers[0].host = FOREIGN
         return response
 

@@ -94,7 +94,7 @@ def _look_up(state: ClusterState, request: Request, name: str | None, topic_id: 
     else:
         # As in Kafka, where the controller creates the topic meanwhile.
         state.after(
-            0, lambda: state.topics.find(name) or state.topics.create(
+            state.creation_ms, lambda: state.topics.find(name) or state.topics.create(
                 name, state.config_int("num.partitions"), state.config_int("default.replication.factor")
             )
         )  # fmt: skip

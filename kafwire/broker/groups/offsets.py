@@ -35,7 +35,7 @@ class OffsetStore:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._topic: OffsetsTopic = state.part(OffsetsTopic)
-        self._committed: dict[str, dict[Place, Committed]] = {}
+        self.committed: defaultdict[str, dict[Place, Committed]] = defaultdict(dict)
         self._order: dict[tuple[str, Place], int] = {}
         self._pending: dict[str, dict[int, Pending]] = {}  # by group and producer id
         self._numbers = itertools.count(1)
@@ -53,7 +53,7 @@ class OffsetStore:
 
     def of(self, group: str) -> Mapping[Place, Committed]:
         """Return a group's committed offsets."""
-        return self._committed.get(group, {})
+        return self.committed.get(group, {})
 
     def commit(self, group: str, place: Place, committed: Committed) -> None:
         """Commit an offset."""
@@ -62,7 +62,7 @@ class OffsetStore:
 
     def _keep(self, group: str, place: Place, committed: Committed, number: int) -> None:
         if number > self._order.get((group, place), 0):
-            self._committed.setdefault(group, {})[place] = committed
+            self.committed[group][place] = committed
             self._order[group, place] = number
             self.history[place].append(committed.offset)
             self._state.journal.write("offset", [group, *place], [*committed, number])
@@ -110,7 +110,7 @@ class OffsetStore:
 
     def has_offsets(self, group: str) -> bool:
         """True if a group has committed offsets, or is about to."""
-        return bool(self._committed.get(group)) or self.has_pending(group)
+        return bool(self.committed.get(group)) or self.has_pending(group)
 
     def has_pending(self, group: str) -> bool:
         """True if open transactions are about to commit offsets of a group."""
@@ -118,11 +118,11 @@ class OffsetStore:
 
     def groups(self) -> Iterator[str]:
         """Iterate over the groups that have committed offsets."""
-        return iter([group for group, offsets in self._committed.items() if offsets])
+        return iter([group for group, offsets in self.committed.items() if offsets])
 
     def delete(self, group: str, place: Place) -> None:
         """Delete an offset, and pending ones for the same partition."""
-        if self._committed.get(group, {}).pop(place, None) is not None:
+        if self.committed.get(group, {}).pop(place, None) is not None:
             self._topic.forget(group, [place])
             self._state.journal.write("offset", [group, *place], None)
         self._order.pop((group, place), None)
@@ -132,7 +132,7 @@ class OffsetStore:
 
     def delete_group(self, group: str) -> None:
         """Delete all offsets of a group."""
-        gone = self._committed.pop(group, {})
+        gone = self.committed.pop(group, {})
         self._topic.forget(group, gone)
         for place in gone:
             self._order.pop((group, place), None)
@@ -143,8 +143,8 @@ class OffsetStore:
 
     def delete_topic(self, name: str) -> None:
         """Delete all offsets of a deleted topic."""
-        for group in {*self._committed, *self._pending}:
-            places = {*self._committed.get(group, {})}
+        for group in {*self.committed, *self._pending}:
+            places = {*self.committed.get(group, {})}
             places.update(*(its.offsets for its in self._pending.get(group, {}).values()))
             for place in places:
                 if place[0] == name:
@@ -154,7 +154,7 @@ class OffsetStore:
 
     def dump(self) -> Iterator[tuple[str, list[str | int], list[Any]]]:
         """Yield all offsets, in the form of the journal."""
-        for group, offsets in self._committed.items():
+        for group, offsets in self.committed.items():
             for place, committed in offsets.items():
                 yield "offset", [group, *place], [*committed, self._order[group, place]]
         for group, pending in self._pending.items():
@@ -179,10 +179,10 @@ class OffsetStore:
         """Delete expired offsets; the group's state decides. Return True if more offsets are left."""
         before_ms = self._state.wall_ms - self._state.config_int("offsets.retention.minutes") * 60_000
         for group in self.groups():
-            for place, committed in list(self._committed[group].items()):
+            for place, committed in list(self.committed[group].items()):
                 since_ms = self.unused_since(group, place[0], committed.at_ms)
                 if since_ms is not None and since_ms <= before_ms and not self.is_unstable(group, place):
                     self.delete(group, place)
             if not self.has_offsets(group):
                 self.delete_group(group)
-        return any(self._committed.values())
+        return any(self.committed.values())

@@ -172,15 +172,18 @@ class Partition:
             self.replica_ends[node] = end
         self.notify(-1)
 
-    def lead(self, node: int) -> None:
-        """Make `node` the leader in the next epoch; records that it lacks are lost, for all."""
+    def lead(self, node: int, *, end: int | None = None) -> None:
+        """Make `node` the leader in the next epoch; records that it lacks are lost, for all.
+
+        `end`: the end of its log; None: the known one. Waiting requests learn of the truncation with the new leader.
+        """
         self.leader_epoch += 1
         self.partition_epoch += 1
         if node != NO_LEADER:
-            end = self.end_at(node)
+            end = self.end_at(node) if end is None else end
             self.replica_ends.pop(node, None)
             if end < self.log.end_offset:
-                self.truncate(end)
+                self._truncate(end)
             if node not in self.replicas:
                 self.replicas = [node if replica == self.leader else replica for replica in self.replicas]
                 self.isr = [node if replica == self.leader else replica for replica in self.isr]
@@ -193,12 +196,15 @@ class Partition:
 
     def truncate(self, offset: int) -> None:
         """Remove records at `offset` and after it, as a new leader that lags does in its followers' logs."""
+        self._truncate(offset)
+        self.notify(-1)
+
+    def _truncate(self, offset: int) -> None:
         self.log.truncate(offset)
         offset = self.log.end_offset
         self.epochs = [(e, first) for e, first in self.epochs if first < offset or (e, first) == (0, 0)]
         self.producers.truncate(offset, self.read_marker, self.log.headers(self.log.start_offset))
         self.replica_ends = {node: end for node, end in self.replica_ends.items() if end < offset}
-        self.notify(-1)
 
     def delete_before(self, offset: int) -> None:
         """Remove records before `offset`, as retention and DeleteRecords do."""

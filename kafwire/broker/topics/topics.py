@@ -50,6 +50,7 @@ class Topics:
         self.make_log: Callable[[Topic, int], PartitionLog] = lambda topic, index: MemoryLog()  # noqa: ARG005
         self.on_change: Callable[[str], object] = lambda name: None  # noqa: ARG005 - saves a topic
         self.make_id = make_id
+        self.partition_class = Partition
         self.deletion_watchers: list[Callable[[Topic], object]] = []  # called with each deleted topic
         self.watchers: list[Callable[[Partition], object]] = []  # called with each new partition
         self._nodes = nodes
@@ -106,7 +107,7 @@ class Topics:
                 placed = [nodes[(self._placed + i) % len(nodes)] for i in range(min(replicas, len(nodes)))]
                 self._placed += 1
             index = len(topic.partitions)
-            partition = Partition(topic, index, placed, placed[0], self.make_log(topic, index))
+            partition = self.partition_class(topic, index, placed, placed[0], self.make_log(topic, index))
             topic.partitions.append(partition)
             for watcher in self.watchers:
                 watcher(partition)

@@ -11,8 +11,8 @@ Only the client is real. The world opens no socket, starts no thread and waits f
 same run.
 """
 
+from kafwire.testing.simulation.calls import DROPPED, HANGUP, NEVER, Call, Response
 from kafwire.testing.simulation.clock import Stuck
-from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Call, Response
-from kafwire.testing.simulation.world import World
+from kafwire.testing.simulation.scripted import World
 
 __all__ = ["DROPPED", "HANGUP", "NEVER", "Call", "Response", "Stuck", "World"]

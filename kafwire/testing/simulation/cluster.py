@@ -24,10 +24,10 @@ from kafwire.broker.frames import read_request
 from kafwire.broker.request import Request
 from kafwire.broker.state import ClusterState
 from kafwire.errors import ErrorCode
+from kafwire.testing.simulation.calls import HANGUP
 from kafwire.testing.simulation.clock import WALL_S
-from kafwire.testing.simulation.kafka import HANGUP
 from kafwire.testing.simulation.links import Link
-from kafwire.testing.simulation.network import BaseNode, OnResponse, SimulatedConnection
+from kafwire.testing.simulation.network import OnResponse, SimulatedConnection
 from kafwire.testing.simulation.world import BaseWorld
 
 if TYPE_CHECKING:
@@ -44,10 +44,29 @@ class ClusterNode:
     def __init__(self, world: ClusterWorld, number: int) -> None:
         self._world = world
         self.number = number
-        self.host, self.port = f"10.0.0.{number}", PORT
         self.silent = False
+        self._address = world.state.nodes[number].addresses
+        self._address[LISTENER] = f"10.0.0.{number}", PORT
         self._connections: dict[SimulatedConnection, broker.ClientConnection] = {}
         self._asked: dict[SimulatedConnection, Request] = {}
+
+    @property
+    def host(self) -> str:
+        """Its host."""
+        return self._address[LISTENER][0]
+
+    @host.setter
+    def host(self, host: str) -> None:
+        self._address[LISTENER] = host, self.port
+
+    @property
+    def port(self) -> int:
+        """Its port."""
+        return self._address[LISTENER][1]
+
+    @port.setter
+    def port(self, port: int) -> None:
+        self._address[LISTENER] = self.host, port
 
     @property
     def down(self) -> bool:
@@ -59,8 +78,13 @@ class ClusterNode:
         known = self._connections.get(connection)
         if known is None:
             known = self._connections[connection] = self._world.state.connect(self.number, LISTENER, "10.1.0.1")
-        request = self._asked[connection] = read_request(known, data)
+            known.number = connection.number
+        request = self._asked[connection] = self.read(known, data)
         self._world.ask(request, on_response)
+
+    def read(self, connection: broker.ClientConnection, data: bytes) -> Request:
+        """Decode a request."""
+        return read_request(connection, data)
 
     def disconnected(self, connection: SimulatedConnection) -> None:
         """See `BaseNode`."""
@@ -81,25 +105,22 @@ class ClusterWorld(BaseWorld):
         configs: options of brokers, by Kafka's names.
     """
 
+    node_class: type[ClusterNode] = ClusterNode
+
     def __init__(self, *, brokers: int = 1, seed: int = 0, configs: Mapping[str, str] | None = None) -> None:
         super().__init__(seed=seed)
         self.state = ClusterState(range(1, brokers + 1), configs=configs, seed=seed, wall_ms=WALL_S * 1000.0)
-        self.nodes: dict[int, ClusterNode] = {n: ClusterNode(self, n) for n in range(1, brokers + 1)}
-        for node in self.nodes.values():
-            self.state.nodes[node.number].addresses[LISTENER] = node.host, node.port
+        self.nodes: dict[int, ClusterNode] = {n: self.node_class(self, n) for n in range(1, brokers + 1)}
         self.calm_since_s = 0.0  # the time since which no fault has begun, ended or lasted
         self.reachable_since_s = 0.0  # the same for faults of brokers and of the network alone
         self.throttles: dict[int, int] = {}  # by broker: the throttle time of its responses, in ms
+        self.is_busy = False  # the state handles a request, or its timers
         self._asked: dict[Request, OnResponse] = {}
         self._due: TimerHandle | None = None
         self._moves = itertools.count(1)
         self._stale: dict[int, Any] = {}  # by broker that lags: its stale Metadata response
         self._denying: set[int] = set()  # lagging brokers that deny topics that they do not know yet
         self.state.interceptors.append(self._respond_stale)
-
-    def listening(self) -> Mapping[int, BaseNode]:
-        """See `BaseWorld`."""
-        return self.nodes
 
     @property
     def links(self) -> dict[int, Link]:
@@ -111,7 +132,9 @@ class ClusterWorld(BaseWorld):
     def ask(self, request: Request, on_response: OnResponse) -> None:
         """Pass a request to the state, which responds now or later."""
         self._asked[request] = on_response
+        self.is_busy = True
         dispatch.receive(self.state, request, self.loop.time() * 1000.0)
+        self.is_busy = False
         self._take()
 
     def forget(self, request: Request) -> None:
@@ -179,7 +202,6 @@ class ClusterWorld(BaseWorld):
     def move_broker(self, node: int) -> None:
         """Give a broker another address from now on; connections to the old one end."""
         self.nodes[node].host = f"10.0.{next(self._moves)}.{node}"
-        self.state.nodes[node].addresses[LISTENER] = self.nodes[node].host, self.nodes[node].port
         self.break_connections(node)
 
     def lag(self, node: int, *, denies: bool = False) -> None:

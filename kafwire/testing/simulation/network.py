@@ -6,15 +6,11 @@ import asyncio
 import errno
 import ipaddress
 import socket
-import struct
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kafwire import protocol
-from kafwire.error_codes import ErrorCode
+from kafwire.broker.frames import write_response
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime.interfaces import (
     Notifier,
@@ -25,7 +21,7 @@ from kafwire.runtime.interfaces import (
     SslSource,
     StreamSource,
 )
-from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Call, Handler, Response, request_classes
+from kafwire.testing.simulation.calls import DROPPED, HANGUP, NEVER, Response
 from kafwire.testing.simulation.links import LATENCY_S
 
 if TYPE_CHECKING:
@@ -116,6 +112,7 @@ class SimulatedConnection:
         self._is_holding = False
         self._held: list[_Sent] = []
         self._sent: deque[_Sent] = deque()  # requests in transit
+        self._is_arriving = False  # the first of them is on its way
         self._served: _Sent | None = None
         self._is_cut = False  # a response was left out, so the next one has the wrong correlation id
         self._responses: deque[tuple[int, int, Any, bytes]] = (
@@ -156,7 +153,7 @@ class SimulatedConnection:
         if not request.expect_response:
             loop.call_soon(self._report, self.receiver.on_sent, request.token)
         self._sent.append(request)
-        if len(self._sent) == 1 and self._served is None:
+        if self._served is None:
             self._go_on()
 
     def hold(self, holding: bool) -> None:
@@ -208,15 +205,17 @@ class SimulatedConnection:
 
     def _go_on(self) -> None:
         """Send the next request. Its transit starts when the broker has served the one before."""
-        if self._sent:
+        if self._sent and not self._is_arriving:
+            self._is_arriving = True
             self.world.loop.call_later(self.link.delay_s(len(self._sent[0].frame)), self._serve)
 
     def _serve(self) -> None:
         """Pass an arrived request to the broker, unless the network holds it."""
-        if self._served is not None or not self._sent or self.is_dead:
-            return
-        if self.link.holds_requests:
+        if self._sent and self.link.holds_requests and not self.is_dead:
             self.world.when_released(self.node.number, self._serve)
+            return
+        self._is_arriving = False
+        if not self._sent or self.is_dead:
             return
         request = self._served = self._sent.popleft()
         try:
@@ -242,7 +241,7 @@ class SimulatedConnection:
             self.break_off(errno.EPROTO, "a response with another correlation id")
         else:
             if request.expect_response:
-                frame = frame_of(call, response)
+                frame = write_response(call, response)
                 self._responses.append((request.token, request.correlation_id, response, frame))
                 if len(self._responses) == 1:
                     self._travel()
@@ -295,21 +294,6 @@ class SimulatedConnection:
             self.world.fail(error)
 
 
-def frame_of(call: Call, response: Any) -> bytes:
-    """Return the bytes of a response, from the correlation id on."""
-    head = struct.pack(">i", call.correlation_id)
-    if isinstance(response, bytes):
-        return head + response
-    kind = type(call.message)
-    version = call.version
-    if call.name == "ApiVersions":
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            version = 0
-    elif version >= kind.flexible_from:
-        head += b"\0"
-    return head + bytes(response.encode(version))
-
-
 OnResponse = Callable[[Any, Response], None]
 
 
@@ -330,117 +314,6 @@ class BaseNode(Protocol):
 
     def disconnected(self, connection: SimulatedConnection) -> None:
         """Note that a connection has ended."""
-
-
-class ModelEngine(Protocol):
-    """The engine of a model."""
-
-    def now_ms(self) -> float:
-        """See `Engine`."""
-        ...
-
-
-class Model(Protocol):
-    """The world of a model's brokers. `handlers`: by API, those of a test. `calls`: all requests so far."""
-
-    loop: SimulatedLoop
-    handlers: dict[str, list[Handler]]
-    calls: list[Call]
-
-    @property
-    def engine(self) -> ModelEngine:
-        """The engine of the clients, whose clock is the world's."""
-        ...
-
-    def fail(self, error: Exception) -> None:
-        """Stop the loop with a broker's error."""
-        ...
-
-
-@dataclass
-class SimulatedNode:
-    """A broker of the model: its address and its faults."""
-
-    world: Model
-    number: int
-    host: str
-    port: int
-    down: bool = False
-    silent: bool = False
-    rack: str | None = None
-    versions: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _tasks: dict[int, asyncio.Task[Response]] = field(default_factory=dict, repr=False)
-
-    def disconnected(self, connection: SimulatedConnection) -> None:
-        """Cancel the request of a connection that has ended."""
-        task = self._tasks.pop(connection.number, None)
-        if task is not None:
-            task.cancel()
-
-    def receive(self, connection: SimulatedConnection, data: bytes, on_response: OnResponse) -> None:
-        """See `BaseNode`."""
-        call = self.read(connection.number, data)
-        handlers = iter(self._handlers(call))
-        for handler in handlers:
-            response = handler(call)
-            if isinstance(response, Awaitable):
-                task = self.world.loop.create_task(self._first(call, response, handlers))
-                self._tasks[connection.number] = task
-                task.add_done_callback(partial(self._found, call, on_response))
-                return
-            if response is not None:
-                on_response(call, response)
-                return
-        raise AssertionError(f"no handler for {call.name}")
-
-    def _found(self, call: Call, on_response: OnResponse, task: asyncio.Task[Response]) -> None:
-        if task.cancelled():
-            return
-        error = task.exception()
-        if isinstance(error, Exception):
-            self.world.fail(error)
-        else:
-            on_response(call, task.result())
-
-    async def respond(self, connection: int, data: bytes) -> tuple[Call, Response]:
-        """Return a request and its response, from the first handler that returns one, else from the model."""
-        call = self.read(connection, data)
-        return call, await self._first(call, None, iter(self._handlers(call)))
-
-    async def _first(
-        self, call: Call, found: Response | Awaitable[Response] | None, handlers: Iterator[Handler]
-    ) -> Response:
-        """Return `found` if it is not None, else the response of the next handler that has one."""
-        while True:
-            if isinstance(found, Awaitable):
-                found = await found
-            if found is not None:
-                return found
-            handler = next(handlers, None)
-            if handler is None:
-                raise AssertionError(f"no handler for {call.name}")
-            found = handler(call)
-
-    def _handlers(self, call: Call) -> list[Handler]:
-        model: Handler = getattr(self.world, f"_on_{call.name}", lambda _: None)
-        return [*self.world.handlers.get(call.name, ()), model]
-
-    def read(self, connection: int, data: bytes) -> Call:
-        """Decode a request and add it to the world's calls."""
-        api_key, version = struct.unpack_from(">hh", data)
-        kind = request_classes()[api_key]
-        header_plan = protocol.RequestHeader.plan(2 if version >= kind.flexible_from else 1)
-        header, used = header_plan.decode_prefix(data)
-        call = Call(
-            at_ms=self.world.engine.now_ms(),
-            node=self.number,
-            connection=connection,
-            version=version,
-            correlation_id=header.correlation_id,
-            message=kind.decode(data[used:], version),
-        )
-        self.world.calls.append(call)
-        return call
 
 
 class SimulatedTransport:

@@ -1,25 +1,17 @@
-"""A simulated world: its clock, connections and brokers, in one thread, without sockets or waiting.
-
-    with World(brokers=2) as world:
-        world.create_topic("t", partitions=3)
-        cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
-        world.run(cluster.refresh(["t"]))
+"""A simulated world: its clock and connections, in one thread, without sockets or waiting.
 
 The loop's clock jumps to the next timer when nothing else can happen. The loop raises `Stuck` when nothing ever can
-again, so a hang is a failure at once. Brokers are functions from a request message to a response message. `World.on`
-puts a function before the model's own, which keeps logs, leaders, sessions and producer states as Kafka does. A
-connection serves its requests one after the other, as a broker's does. A client that sends before the
-`throttle_time_ms` of a response has passed fails the test (KIP-219): a broker that mutes the connection would hide
-this.
+again, so a hang is a failure at once. `cluster.py` has the brokers, `scripted.py` the handlers of tests. A connection
+serves its requests one after the other, as a broker's does. A client that sends before the `throttle_time_ms` of a
+response has passed fails the test (KIP-219): a broker that mutes the connection would hide this.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -31,13 +23,11 @@ from kafwire.runtime.interfaces import Receiver, SocketAddress
 from kafwire.runtime.reports import InlineReports
 from kafwire.testing.simulation.clock import SimulatedClock, SimulatedLoop, SimulatedWaiter
 from kafwire.testing.simulation.conduct.conduct import Conduct
-from kafwire.testing.simulation.kafka import Call, Handler, Kafka
 from kafwire.testing.simulation.links import Link
 from kafwire.testing.simulation.network import (
     BaseNode,
     OnResponse,
     SimulatedConnection,
-    SimulatedNode,
     SimulatedResolver,
     SimulatedTransport,
 )
@@ -121,11 +111,16 @@ class SimulatedEngine:
 
 
 class BaseWorld:
-    """An event loop for everything, and the network between clients and brokers. Subclasses supply the brokers."""
+    """An event loop for everything, and the network between clients and brokers. Subclasses supply the brokers.
+
+    `nodes`: the brokers, by their ids.
+    """
+
+    nodes: Mapping[int, BaseNode]
 
     def __init__(self, *, seed: int = 0) -> None:
         self.seed = seed
-        self.loop = SimulatedLoop(self._poll)
+        self.loop = SimulatedLoop(lambda: self.engine.transport.poll())  # noqa: PLW0108 - the engine is made later
         self.engine = SimulatedEngine(self, seed)
         self.connections: list[SimulatedConnection] = []
         self.conduct: Conduct | None = None  # judges all requests of clients
@@ -147,17 +142,10 @@ class BaseWorld:
             if self.loop.broken is not None:
                 raise self.loop.broken
 
-    def listening(self) -> Mapping[int, BaseNode]:
-        """Return the brokers, by their ids."""
-        raise NotImplementedError
-
     @property
     def bootstrap(self) -> str:
         """The bootstrap servers of clients: all brokers."""
-        return ",".join(host_and_port(node.host, node.port) for node in self.listening().values())
-
-    def _poll(self) -> bool:
-        return self.engine.transport.poll()
+        return ",".join(host_and_port(node.host, node.port) for node in self.nodes.values())
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run `coroutine` to its end; an error in a broker ends it at once."""
@@ -187,7 +175,7 @@ class BaseWorld:
     def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> SimulatedConnection:
         """Connect a client to that address."""
         where = (address[0], address[1])
-        node = next((n for n in self.listening().values() if (n.host, n.port) == where), None)
+        node = next((n for n in self.nodes.values() if (n.host, n.port) == where), None)
         connection = SimulatedConnection(self, node or Nobody(*where), len(self.connections), receiver, max_frame)
         self.connections.append(connection)
         return connection
@@ -238,45 +226,3 @@ class Nobody:
 
     def disconnected(self, connection: SimulatedConnection) -> None:
         """Do nothing."""
-
-
-class World(BaseWorld, Kafka):
-    """Brokers that a test scripts, topics, and the loop that everything runs on."""
-
-    nodes: dict[int, SimulatedNode]
-    loop: SimulatedLoop
-
-    def __init__(self, *, brokers: int = 1, topic_ids: bool = True, seed: int = 0) -> None:
-        BaseWorld.__init__(self, seed=seed)
-        Kafka.__init__(self, topic_ids=topic_ids)
-        self._moves = itertools.count(1)
-        self.nodes = {n: SimulatedNode(self, n, f"10.0.0.{n}", 9092) for n in range(1, brokers + 1)}
-        self.calls: list[Call] = []
-        self.handlers: dict[str, list[Handler]] = {}
-
-    def listening(self) -> Mapping[int, BaseNode]:
-        """See `BaseWorld`."""
-        return self.nodes
-
-    def on(self, api: str, handler: Handler) -> None:
-        """Put `handler` before all other handlers of requests to `api`."""
-        self.handlers.setdefault(api, []).insert(0, handler)
-
-    def off(self, api: str) -> None:
-        """Leave `api` to the model again."""
-        self.handlers.pop(api, None)
-
-    def made(self, api: str) -> list[Call]:
-        """Return the requests of `api` so far."""
-        return [call for call in self.calls if call.name == api]
-
-    def move_broker(self, node: int) -> None:
-        """Give a broker another address from now on; connections to the old one stay and are served."""
-        moved = self.nodes[node]
-        self.nodes[node] = replace(moved, host=f"10.0.{next(self._moves)}.{node}")
-
-    def kill(self, node: int) -> None:
-        """End a broker; its fetch sessions end with it."""
-        self.nodes[node].down = True
-        self.sessions(node).sessions.clear()
-        self.break_connections(node)

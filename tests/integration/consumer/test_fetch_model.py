@@ -15,7 +15,7 @@ import pytest
 import kafwire
 from kafwire import protocol
 from kafwire.records import encode_batch
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from tests.support import seeds
 from tests.support.simulated.world import World
 from tests.support.time_limits import within
@@ -115,7 +115,7 @@ class Both:
                     request.ForgottenTopic(**self.named(name, version), partitions=[index])
                 )
         request.session_id = simulated
-        expected, _ = self.world._fetch(Call(0, 1, 0, version, 1, request))
+        expected = self.world.fetch_now(Call(0, 1, 0, version, 1, request))
         request.session_id = real
         response = self.client.call(request, broker=self.node, version=version)
         assert summary(response) == summary(expected), request

@@ -11,6 +11,7 @@ BASE_OFFSET, LENGTH, MAGIC, CRC, DELTA, PAYLOAD = 0, 8, 16, 17, 23, 61
 
 def damage(world: World, at: int, data: bytes, *, batch: int = BAD, number: int = 0) -> None:
     """Change bytes of a batch in the log."""
-    stored = log_of(world, "t", number).batches[batch]
-    at %= len(stored.data)
-    stored.data = stored.data[:at] + data + stored.data[at + len(data) :]
+    log = log_of(world, "t", number)
+    old = log.batches[batch].data
+    at %= len(old)
+    log.replace(batch, old[:at] + data + old[at + len(data) :])

@@ -24,7 +24,8 @@ from kafwire.consumer.fetch.cursor_lookup import cursor_of
 from kafwire.records import encode_batch
 from kafwire.records._records import Batch
 from kafwire.serializer_calls import Deserializers
-from kafwire.testing.simulation.kafka import Call, Log
+from kafwire.testing.simulation.calls import Call
+from kafwire.testing.simulation.scripted import Log
 from kafwire.types import TopicPartition
 from tests.support.simulated.world import World
 
@@ -55,15 +56,18 @@ def write(world: World, topic: str, number: int = 0, batches: int = 1, records: 
     rows: list[Row] = []
     if single_records:
         batches, records = batches * records, 1
-    for _ in range(batches):
-        values = [f"{topic}-{number}-{log.end + i}".encode().ljust(size, b".") for i in range(records)]
-        rows += zip(range(log.end, log.end + records), values, strict=True)
-        log.append_values(values)
+    written = []
+    for first in range(log.end, log.end + batches * records, records):
+        values = [f"{topic}-{number}-{first + i}".encode().ljust(size, b".") for i in range(records)]
+        rows += zip(range(first, first + records), values, strict=True)
+        written.append(encode_batch(values))
+    if written:
+        log.append(b"".join(written))
     return rows
 
 
 def log_of(world: World, topic: str = "t", number: int = 0) -> Log:
-    return world.topics[topic].partitions[number]
+    return world.log(topic, number)
 
 
 def timed(world: World, *times: int) -> None:

@@ -9,7 +9,9 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
 from kafwire.producer.core import ProducerCore
 from kafwire.records import decode_batches
-from kafwire.testing.simulation.kafka import Call, Log
+from kafwire.testing.simulation.calls import Call
+from kafwire.testing.simulation.scripted import Log
+from kafwire.testing.simulation.traces import content_of
 from tests.support.simulated.world import World
 
 
@@ -78,7 +80,7 @@ def errors(code: int) -> Any:
 
 
 def log_of(world: World, partition: int = 0, topic: str = "t") -> Log:
-    return world.topics[topic].partitions[partition]
+    return world.log(topic, partition)
 
 
 # A batch of its own for each record of `values(n, size=60)`.
@@ -103,3 +105,9 @@ def started(world: World, *topics: str, **options: Any) -> Work:
     work.send("t", b"first")
     work.flush()
     return work
+
+
+def committed_values(log: Log) -> list[bytes | None]:
+    """The values that readers of committed records get; no transaction is open."""
+    assert log.producers.first_open_offset is None, "a transaction is not decided"
+    return content_of(log, committed_only=True)[1]

@@ -14,7 +14,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaTimeoutError
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.world import World
 
 
@@ -47,7 +47,7 @@ class Controlled:
             world.on(name, self._execute)
 
     def _metadata(self, call: Call) -> Any:
-        response = self.world._on_Metadata(call)
+        response = self.world.serve(call)
         response.controller_id = self.controller
         return response
 

@@ -20,7 +20,7 @@ from kafwire.errors import AuthenticationError, ErrorCode, KafkaConnectionError
 from kafwire.security.client_security import ClientSecurity
 from kafwire.security.login import Login
 from kafwire.security.oauth_token import OAuthToken
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from kafwire.testing.simulation.links import LATENCY_S
 from tests.support.login_options import Options
 from tests.support.simulated.world import World
@@ -570,7 +570,7 @@ def test_cluster_and_node_are_named_again_after_the_login() -> None:
 def test_a_broker_that_is_another_after_the_login_is_refused() -> None:
     with World() as world:
         accept(world)
-        greet = world._on_ApiVersions
+        greet = world.serve
         refusal = protocol.ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
         world.on("ApiVersions", lambda call: greet(call) if len(world.made("ApiVersions")) == 1 else refusal)
         with pytest.raises(KafkaConnectionError, match="another broker has the address now"):

@@ -17,7 +17,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import ErrorCode, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.memory._buffer import Buffer
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from kafwire.testing.simulation.links import LATENCY_S
 from tests.support.simulated.world import World
 
@@ -90,6 +90,7 @@ def test_an_unstable_version_is_spoken_only_when_it_is_asked_for() -> None:
     request = protocol.InitProducerIdRequest(transactional_id=None)
     assert request.max_version == request.max_stable_version + 1
     with World() as world:
+        world.nodes[1].versions["InitProducerId"] = (0, request.max_version)
         connection = make_connection(world)
         world.run(connection.call(request))
         world.run(connection.call(request, version=request.max_version))
@@ -188,7 +189,7 @@ def test_a_throttled_connection_waits_before_it_sends_again() -> None:
 def test_a_throttle_in_the_greeting_is_waited_for() -> None:
     with World() as world:
         connection = make_connection(world)
-        greeting = world._on_ApiVersions
+        greeting = world.serve
 
         def throttled(call: Call) -> Any:
             response = greeting(call)

@@ -15,7 +15,7 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.runtime.engine import NativeEngine
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from tests.support.broker.frame_server import FrameServer
 from tests.support.simulated.consumer import Consuming, write
 from tests.support.simulated.producer import Work

@@ -15,7 +15,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.topic_lookup import UNKNOWN_TOPIC_MS, UNKNOWN_TOPIC_RESPONSES, UnknownResponses
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError, ProtocolError
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call, Log
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from kafwire.testing.simulation.links import LATENCY_S
 from tests.support.simulated.cluster import make_cluster, metadata
 from tests.support.simulated.world import World
@@ -74,7 +74,7 @@ def test_damaged_metadata_of_one_broker_is_requested_from_another(known: bool, d
 
         def damaged(call: Call) -> Any:
             asked.append(call.node)
-            return damage(world._on_Metadata(call)) if call.node == asked[0] else None
+            return damage(world.serve(call)) if call.node == asked[0] else None
 
         world.on("Metadata", damaged)
         world.run(cluster.refresh(["t"], at_once=True))
@@ -86,7 +86,7 @@ def test_damaged_metadata_of_one_broker_is_requested_from_another(known: bool, d
 def test_damaged_metadata_of_all_brokers_is_an_error(damage: Callable[[Any], Any]) -> None:
     with World(brokers=2) as world:
         world.create_topic("t", partitions=2)
-        world.on("Metadata", lambda call: damage(world._on_Metadata(call)))
+        world.on("Metadata", lambda call: damage(world.serve(call)))
         with pytest.raises(ProtocolError, match=r"sent a response .*MetadataResponse"):
             world.run(make_cluster(world).refresh(["t"]))
         assert [call.node for call in world.made("Metadata")] == [1, 2]
@@ -353,7 +353,7 @@ def test_a_broker_that_lags_does_not_move_leaders_back() -> None:
         cluster = make_cluster(world)
         world.move_leader("t", 0, 2)
         world.run(cluster.refresh(["t"]))
-        topic.partitions[0].leader, topic.partitions[0].epoch = 1, 0
+        topic.partitions[0].leader, topic.partitions[0].leader_epoch = 1, 0
         world.run(cluster.refresh())
         assert cluster.metadata.leader("t", 0) == 2
 
@@ -406,7 +406,7 @@ def test_listeners_get_the_changed_topics() -> None:
         assert heard == [{"a", "b"}]
         await cluster.refresh()
         assert len(heard) == 1
-        world.topics["a"].partitions.append(Log(leader=1))
+        world.add_partitions("a", 1)
         await cluster.refresh()
         assert heard[1:] == [{"a"}]
         assert len(cluster.metadata.topics["a"].partitions) == 2
@@ -461,7 +461,7 @@ def test_topics_that_are_kept_fresh_are_asked_for_again_and_again(*, by_forgetti
         assert len(world.made("Metadata")) == 1
         await asyncio.sleep(0.6)
         assert [topic.name for topic in world.made("Metadata")[1].message.topics] == ["a", "b"]
-        world.topics["b"].partitions.append(Log(leader=1))
+        world.add_partitions("b", 1)
         await asyncio.sleep(1)
         assert heard == [{"a"}, {"b"}, {"b"}]
         cluster.keep_fresh(["b"])
@@ -504,7 +504,7 @@ def test_keeping_fresh_goes_on_after_failures_and_ends_with_the_client() -> None
         await asyncio.sleep(20)
         assert 5 < len(world.made("Metadata")) < 60, "with backoff"
         world.off("Metadata")
-        world.topics["t"].partitions.append(Log(leader=1))
+        world.add_partitions("t", 1)
         await asyncio.sleep(5)
         assert len(cluster.metadata.topics["t"].partitions) == 2
         cluster.shut()

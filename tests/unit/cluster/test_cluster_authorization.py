@@ -13,7 +13,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import LATEST, list_offsets
 from kafwire.config import ScanConfig
 from kafwire.errors import BrokerError, KafkaError, ProtocolError, TransactionFatalError
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.consumer import Consuming, write
 from tests.support.simulated.group_offsets import commit, fetch, make
 from tests.support.simulated.producer import Work, errors, log_of, produced
@@ -34,7 +34,7 @@ def deny(world: World, code: int) -> Callable[[Call], Any]:
     """A handler for Metadata by which no topic may be described."""
 
     def respond(call: Call) -> Any:
-        found = world._on_Metadata(call)
+        found = world.serve(call)
         for topic in found.topics:
             topic.error_code, topic.partitions = code, []
         return found
@@ -208,7 +208,7 @@ def test_a_group_that_must_not_be_used_is_an_error_at_once(api: str) -> None:
 
 def refusing_group(world: World, api: str) -> Callable[[Call], Any]:
     def respond(call: Call) -> Any:
-        found: Any = getattr(world, f"_on_{api}")(call)
+        found: Any = world.serve(call)
         if api == "FindCoordinator":
             for entry in found.coordinators:
                 entry.error_code = 30

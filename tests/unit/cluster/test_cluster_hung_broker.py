@@ -12,7 +12,7 @@ from kafwire.cluster.broker_connection import ALIVE_MS
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import GroupOffsets, OffsetToCommit
 from kafwire.config import ClientConfig
-from kafwire.testing.simulation.kafka import NEVER, Call
+from kafwire.testing.simulation.calls import NEVER, Call
 from tests.support import seeds
 from tests.support.simulated.consumer import Consuming, fill
 from tests.support.simulated.consumer import write as write_to

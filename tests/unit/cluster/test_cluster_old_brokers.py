@@ -17,10 +17,9 @@ from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import ClientConfig, ScanConfig
 from kafwire.errors import ProtocolError
 from kafwire.protocol.versions import NEEDED, lacking
-from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import Consuming
-from tests.support.simulated.producer import Work, log_of
+from tests.support.simulated.producer import Work, committed_values, log_of
 from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting
 
@@ -161,7 +160,7 @@ def test_requests_that_cannot_be_sent_fail_at_once(name: str) -> None:
     """The error names the missing API; Kafka 2.8 with its early KRaft has no producer ids."""
     with old_world(KAFKA_2_8) as world:
         world.create_topic("t")
-        world.on("ApiVersions", lambda call: without(world._on_ApiVersions(call), name))
+        world.on("ApiVersions", lambda call: without(world.serve(call), name))
         work = Work(world, "t")
         started = world.engine.now_ms()
         delivery = work.send("t", b"x")

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.broker.state import BrokerNode
 from kafwire.cluster.cluster import Cluster
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaTimeoutError
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from kafwire.testing.simulation.links import LATENCY_S
-from kafwire.testing.simulation.network import SimulatedNode
+from kafwire.testing.simulation.scripted import ScriptedNode
 from tests.support.simulated.cluster import make_cluster, metadata
 from tests.support.simulated.consumer import fill
 from tests.support.simulated.scan import Scanning
@@ -325,7 +326,8 @@ def test_a_known_address_that_has_come_to_belong_to_another_cluster_is_not_belie
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
         world.engine.resolver.names["boot.example"] = boot
-        world.nodes[9] = SimulatedNode(world, 9, "10.0.0.9", 9092)
+        world.state.nodes[9] = BrokerNode(9)
+        world.nodes[9] = ScriptedNode(world, 9)
         world.on("Metadata", lambda _: response_to(world, 1, 2) if not world.made("Metadata")[1:] else None)
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092")))
 
@@ -334,7 +336,7 @@ def test_a_cluster_that_was_replaced_as_a_whole_is_taken_on(boot: list[str], cap
     """librdkafka's 0152. The new one's epochs begin again, and its topics are others."""
 
     def other(call: Call) -> Any:
-        response = world._on_Metadata(call)
+        response = world.serve(call)
         response.cluster_id = "other"
         return response
 
@@ -348,7 +350,7 @@ def test_a_cluster_that_was_replaced_as_a_whole_is_taken_on(boot: list[str], cap
             world.break_connections(node)
         world.on("Metadata", other)
         del world.topics["gone"]
-        world.topics["kept"].partitions[0].epoch = 0
+        world.topics["kept"].partitions[0].leader_epoch = 0
         world.topics["kept"].partitions[0].leader = 2
         await cluster.refresh()
         assert cluster.metadata.cluster_id == "other"
@@ -364,7 +366,7 @@ def test_a_cluster_that_was_replaced_as_a_whole_is_taken_on(boot: list[str], cap
         world.engine.resolver.names["boot.example"] = boot
         world.create_topic("kept")
         world.create_topic("gone")
-        world.topics["kept"].partitions[0].epoch = 30
+        world.topics["kept"].partitions[0].leader_epoch = 30
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092")))
 
 
@@ -415,7 +417,7 @@ def test_a_scan_ends_loudly_when_its_cluster_was_replaced(boot: list[str]) -> No
     """Another cluster's topic of that name holds other records."""
 
     def other(call: Call) -> Any:
-        response = world._on_Metadata(call)
+        response = world.serve(call)
         response.cluster_id = "other"
         return response
 

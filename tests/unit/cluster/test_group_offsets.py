@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets_topic import Committed as Kept
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.errors import (
     BrokerError,
@@ -22,8 +24,7 @@ from kafwire.errors import (
     KafkaTimeoutError,
     ProtocolError,
 )
-from kafwire.testing.simulation.groups import Kept
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call, Response
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call, Response
 from kafwire.types import ConsumerGroupMetadata
 from tests.support.simulated.group_offsets import Where, commit, fetch, make
 from tests.support.simulated.world import World
@@ -104,7 +105,7 @@ def test_the_coordinator_is_looked_up_once(world: World) -> None:
     assert world.engine.now_ms() - started < 50, "nothing had to be tried again"
     commit(world, offsets, {("t", 0): 5})
     assert len(world.made("FindCoordinator")) == 1
-    assert offsets.coordinator == world.coordinator("g")
+    assert offsets.coordinator == world.state.coordinator("g")
 
 
 def test_requests_to_the_coordinator_have_a_connection(world: World) -> None:
@@ -113,7 +114,7 @@ def test_requests_to_the_coordinator_have_a_connection(world: World) -> None:
     commit(world, offsets, {("t", 0): 5})
     assert world.made("OffsetCommit")[-1].connection != world.made("Metadata")[-1].connection
     assert len(world.connections) == 2
-    connection = offsets._cluster.connection(world.coordinator("g"), "fetch")
+    connection = offsets._cluster.connection(world.state.coordinator("g"), "fetch")
     world.run(connection.open())
     fetching = world.calls[-1].connection
     commit(world, offsets, {("t", 0): 6})
@@ -140,7 +141,7 @@ def test_a_coordinator_that_is_not_ready_is_waited_for(world: World, api: str, c
         world.group_error = code
     if api == "OffsetCommit":
         world.run(both(offsets.commit({("t", 0): OffsetToCommit(9)})))
-        assert world.committed["g"]["t", 0] == (9, -1, "")
+        assert world.committed["g"]["t", 0][:3] == (9, -1, "")
     else:
         world.run(both(offsets.fetch([("t", 0)])))
     assert 4 < len(world.made(api)) < 30, "with backoff"
@@ -182,7 +183,7 @@ def test_a_broker_that_only_closes_is_looked_up_again(world: World) -> None:
     world.on("OffsetCommit", lambda call: HANGUP if call.node == 1 else None)
     world.move_coordinator("g", 2)
     commit(world, offsets, {("t", 0): 6})
-    assert world.committed["g"]["t", 0] == (6, -1, "")
+    assert world.committed["g"]["t", 0][:3] == (6, -1, "")
 
 
 def test_one_broker_after_the_other_is_asked_for_the_coordinator(world: World) -> None:
@@ -213,7 +214,7 @@ def test_a_coordinator_that_died_is_left_for_the_next(world: World) -> None:
     world.kill(1)
     world.move_coordinator("g", 2)
     commit(world, offsets, {("t", 0): 6})
-    assert world.committed["g"]["t", 0] == (6, -1, "")
+    assert world.committed["g"]["t", 0][:3] == (6, -1, "")
 
 
 def test_a_coordinator_that_metadata_does_not_know_yet_is_learnt(world: World) -> None:
@@ -369,7 +370,7 @@ def test_only_failed_partitions_are_retried(world: World) -> None:
     ]
     assert asked[0] == [0, 1]
     assert all(each == [1] for each in asked[1:])
-    assert world.committed["g"]["t", 1] == (2, -1, "")
+    assert world.committed["g"]["t", 1][:3] == (2, -1, "")
 
 
 # -- topics that are not there
@@ -459,11 +460,11 @@ def test_stable_offsets_are_asked_for_and_the_transaction_is_waited_for(world: W
     async def end(work: Any) -> Any:
         task = asyncio.ensure_future(work)
         await asyncio.sleep(20)
-        world.unstable.clear()
-        world.committed["g"]["t", 0] = Kept(8, -1, "")
+        pending.end_transaction(1, pending.place_of("g")[1], commit=True)
         return await task
 
-    world.unstable.add(("g", "t", 0))
+    pending: OffsetStore = world.state.part(OffsetStore)
+    pending.add_pending("g", 1, 0, ("t", 0), Kept(8, -1, ""))
     found = world.run(end(make(world).fetch([("t", 0), ("t", 1)])))
     assert found == {("t", 0): Committed(8, -1, ""), ("t", 1): None}
     asked = world.made("OffsetFetch")
@@ -472,7 +473,7 @@ def test_stable_offsets_are_asked_for_and_the_transaction_is_waited_for(world: W
 
 
 def test_a_transaction_that_does_not_end_is_an_error_in_time(world: World) -> None:
-    world.unstable.add(("g", "t", 0))
+    world.state.part(OffsetStore).add_pending("g", 1, 0, ("t", 0), Kept(8, -1, ""))
     with pytest.raises(KafkaTimeoutError, match=r"within 5 s: UNSTABLE_OFFSET_COMMIT .*t-0 of group 'g'"):
         fetch(world, make(world, default_api_timeout_ms=5_000), [("t", 0)])
 
@@ -498,7 +499,10 @@ def test_a_later_commit_never_loses_to_an_earlier_ones_retry(world: World) -> No
 
     world.offset_errors = {("t", 0): ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     world.run(two(make(world)))
-    assert world.committed["g"] == {("t", 0): (2, -1, ""), ("t", 1): (1, -1, "")}
+    assert {where: kept[:3] for where, kept in world.committed["g"].items()} == {
+        ("t", 0): (2, -1, ""),
+        ("t", 1): (1, -1, ""),
+    }
 
 
 def test_commits_at_once_are_made_in_the_order_of_their_calls(world: World) -> None:
@@ -522,7 +526,7 @@ def test_a_cancelled_commit_makes_way_for_the_next(world: World) -> None:
 
     world.group_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     world.run(cancelled(make(world)))
-    assert world.committed["g"]["t", 0] == (2, -1, "")
+    assert world.committed["g"]["t", 0][:3] == (2, -1, "")
 
 
 def test_a_commit_that_cannot_begin_in_time_says_so(world: World) -> None:
@@ -683,7 +687,7 @@ def test_a_coordinator_at_another_address_is_found(world: World, lagging: str) -
 
     def lags(call: Call) -> Response:
         if call.name == "Metadata" if lagging == "metadata" else world.engine.now_ms() < until_ms:
-            response = world._on_Metadata(call) if call.name == "Metadata" else world._on_FindCoordinator(call)
+            response = world.serve(call)
             for found in response.brokers if call.name == "Metadata" else response.coordinators:
                 if found.node_id == 3:
                     found.host = old

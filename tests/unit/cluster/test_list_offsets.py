@@ -11,7 +11,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_available, list_offsets
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, ErrorCode, KafkaError, ProtocolError
-from kafwire.testing.simulation.kafka import Call, Response
+from kafwire.testing.simulation.calls import Call, Response
 from tests.support.simulated.consumer import fill, log_of
 from tests.support.simulated.world import World
 
@@ -27,7 +27,7 @@ def refuse(world: World, codes: Mapping[int, int], times: int = 1_000) -> list[C
     seen: list[Call] = []
 
     def handler(call: Call) -> Response:
-        response = world._on_ListOffsets(call)
+        response = world.serve(call)
         parts = [part for topic in response.topics for part in topic.partitions]
         if len(seen) < times and any(part.partition_index in codes for part in parts):
             seen.append(call)
@@ -155,7 +155,7 @@ def test_a_response_that_leaves_one_out_is_an_error() -> None:
         fill(world, "t", partitions=3)
 
         def forget(call: Call) -> Response:
-            response = world._on_ListOffsets(call)
+            response = world.serve(call)
             response.topics[0].partitions.pop()
             return response
 

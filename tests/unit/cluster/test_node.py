@@ -110,7 +110,7 @@ def test_connections_know_the_failed_addresses_of_the_bootstrap_connection() -> 
         world.engine.resolver.names["kafka.example"] = ["10.9.9.9", "10.0.0.1"]
 
         def advertise(call: Call) -> Any:
-            response: Any = world._on_Metadata(call)
+            response: Any = world.serve(call)
             response.brokers[0].host = "kafka.example"
             return response
 

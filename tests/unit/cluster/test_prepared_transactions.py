@@ -9,7 +9,7 @@ import pytest
 from kafwire import protocol
 from kafwire.cluster.prepared_transactions import PreparedTransactions, pattern_of
 from kafwire.error_codes import ErrorCode
-from kafwire.testing.simulation.kafka import Call, Response
+from kafwire.testing.simulation.calls import Call, Response
 from kafwire.types import TransactionHandle
 from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting, lose, refuse

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from kafwire.cluster.list_offsets import EARLIEST, list_offsets
 from kafwire.cluster.reachability import Watch
 from kafwire.config import ClientConfig, ScanConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.consumer import Consuming
 from tests.support.simulated.producer import Work
 from tests.support.simulated.world import World
@@ -147,7 +146,7 @@ def test_an_advertised_address_that_cannot_be_reached(
     """A call raises. A consumer starts, and logs it, as other partitions may have leaders that respond."""
 
     def advertise(call: Call) -> Any:
-        response: Any = world._on_Metadata(call)
+        response: Any = world.serve(call)
         response.brokers[0].host = host
         return response
 
@@ -175,11 +174,10 @@ def test_an_advertised_address_that_cannot_be_reached(
 @pytest.mark.parametrize("node", [0, 1])
 def test_the_first_broker_may_have_the_number_0(node: int) -> None:
     with World() as world:
-        world.nodes = {node: replace(world.nodes[1], number=node)}
 
         def advertise(call: Call) -> Any:
-            response: Any = world._on_Metadata(call)
-            response.brokers[0].host = "10.9.9.9"
+            response: Any = world.serve(call)
+            response.brokers[0].node_id, response.brokers[0].host = node, "10.9.9.9"
             return response
 
         world.on("Metadata", advertise)

@@ -23,7 +23,7 @@ from kafwire.cluster.reachability_hints import (
 )
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaConnectionError
-from kafwire.testing.simulation.kafka import NEVER, Call
+from kafwire.testing.simulation.calls import NEVER, Call
 from tests.support.simulated.world import World
 
 
@@ -254,7 +254,7 @@ def test_an_advertised_address_that_responds_with_an_error_is_in_reach() -> None
     """The address is not wrong: a listener of the wrong kind, or another server, has it."""
 
     def advertise(call: Call) -> Any:
-        response: Any = world._on_Metadata(call)
+        response: Any = world.serve(call)
         response.brokers[0].host = "10.0.0.2"
         return response
 

@@ -12,7 +12,7 @@ from kafwire.calls.client import ClientCalls
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
-from kafwire.testing.simulation.kafka import HANGUP, NEVER
+from kafwire.testing.simulation.calls import HANGUP, NEVER
 from tests.support.simulated.consumer import Consuming
 from tests.support.simulated.producer import Work, log_of
 from tests.support.simulated.world import World

@@ -271,7 +271,7 @@ def test_one_bad_topic_does_not_halt_the_reset_of_others() -> None:
         consuming.drain()
 
         def refuse(call: Any) -> Any:
-            response = world._on_ListOffsets(call)
+            response = world.serve(call)
             for topic in response.topics:
                 for part in topic.partitions:
                     if topic.name == "u":
@@ -504,7 +504,7 @@ def test_a_failed_partition_raises_without_growing() -> None:
         consuming.idle()
         consuming.drain()
         log_of(world).error = 29
-        log_of(world).on_append()
+        log_of(world).notify(-1)
         consuming.idle()
         depths = []
         for _ in range(50):

@@ -8,7 +8,7 @@ import pytest
 
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, KafkaError
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import STRATEGIES, Consuming, Rows, fill, write
 from tests.support.simulated.world import World
@@ -83,7 +83,7 @@ def test_where_it_begins_is_looked_up_once_more() -> None:
         denies = False
 
         def respond(call: Call) -> Any:
-            found = world._on_ListOffsets(call)
+            found = world.serve(call)
             for part in (part for topic in found.topics for part in topic.partitions) if denies else ():
                 part.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return found

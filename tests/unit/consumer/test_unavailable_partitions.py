@@ -12,7 +12,7 @@ from kafwire.cluster.list_offsets import EARLIEST, LATEST, PATIENCE_MS, list_ava
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, BrokerError, KafkaTimeoutError
 from kafwire.records import encode_batch
-from kafwire.testing.simulation.kafka import NEVER, Call, Response
+from kafwire.testing.simulation.calls import NEVER, Call, Response
 from kafwire.types import Tail, TopicPartition
 from tests.support.simulated.consumer import Consuming, Rows, fill, log_of
 from tests.support.simulated.world import World
@@ -34,7 +34,7 @@ def world_without_a_leader(*, how: str) -> tuple[World, Rows]:
     if how == "leaderless":
         log_of(world, "t", 1).lead(-1, 1)
     else:
-        world.on("ListOffsets", lambda call: NEVER if call.node == 2 else world._on_ListOffsets(call))
+        world.on("ListOffsets", lambda call: NEVER if call.node == 2 else world.serve(call))
     return world, rows
 
 
@@ -99,7 +99,7 @@ def test_a_refusal_that_lasts_is_raised_although_another_partition_has_no_leader
     world, _ = world_without_a_leader(how="leaderless")
 
     def refuse(call: Call) -> Response:
-        response = world._on_ListOffsets(call)
+        response = world.serve(call)
         for part in response.topics[0].partitions:
             if part.partition_index == 2:
                 part.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -152,7 +152,7 @@ def test_a_silent_leader_delays_no_other_lookup_of_a_running_consumer() -> None:
             async def slow(call: Call) -> Any:
                 if call.node == 2:
                     await asyncio.sleep(10)
-                return world._on_ListOffsets(call)
+                return world.serve(call)
 
             world.on("ListOffsets", slow)
             for number in range(3):

@@ -14,8 +14,8 @@ import pytest
 
 import kafwire
 from kafwire.errors import BrokerError, ErrorCode, KafkaError, KafkaTimeoutError
+from kafwire.testing.simulation.calls import NEVER
 from kafwire.testing.simulation.cluster import ClusterWorld
-from kafwire.testing.simulation.kafka import NEVER
 from tests.support import seeds
 from tests.support.accumulator_store import Store
 from tests.support.simulated.producer import Work, log_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafwire.errors import ErrorCode
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from tests.support.simulated.producer import Work, errors, values
 from tests.support.simulated.world import World
 

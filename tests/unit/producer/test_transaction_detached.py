@@ -13,9 +13,9 @@ from kafwire.errors import (
     TransactionStateError,
     TransactionTimeoutError,
 )
-from kafwire.testing.simulation.kafka import NEVER, Call, Response
-from kafwire.testing.simulation.transactions import committed_values
+from kafwire.testing.simulation.calls import NEVER, Call, Response
 from kafwire.types import TransactionHandle
+from tests.support.simulated.producer import committed_values
 from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting, refuse
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafwire.errors import ErrorCode, TransactionError, TransactionFatalError
-from kafwire.testing.simulation.kafka import Call, Response
+from kafwire.testing.simulation.calls import Call, Response
 from tests.support.simulated.world import World
 from tests.support.transactional_producer import Transacting, refuse
 

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.broker.faults import Faults
 from kafwire.errors import BrokerError, ErrorCode, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.protocol import FetchRequest
 from kafwire.records import encode_batch
 from kafwire.scanner.ranges import Bounds, plan_ranges
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from kafwire.types import TopicPartition
 from tests.support import seeds
 from tests.support.simulated.consumer import Rows, fill
@@ -108,7 +109,7 @@ def test_a_tail_that_does_not_exist_any_more_ends_the_read() -> None:
     with World(brokers=2) as world:
         rows = fill(world, "t", partitions=4)
         for log in world.topics["t"].partitions[:3]:
-            log.end = 50
+            log.log.end_offset = 50
         assert Scanning(world, ["t"]).all() == rows
 
 
@@ -128,7 +129,7 @@ def test_aborted_transactions_are_left_out_when_asked_for() -> None:
         log.append(encode_batch([b"aborted"], base_sequence=0, **producer))  # type: ignore[arg-type]
         log.append(encode_batch([(b"\0\0\0\0", b"\0" * 6)], control=True, **producer))  # type: ignore[arg-type]
         log.append_values([b"kept"])
-        log.aborted = [(9, 0)]
+        log.abort(9, 0)
         committed = Scanning(world, ["t"], isolation_level="read_committed").all()
         assert committed == {("t", 0): [(2, b"kept")]}
         assert world.made("Fetch")[-1].message.isolation_level == 1
@@ -166,7 +167,8 @@ def test_a_read_that_is_cut_anywhere_leaves_out_the_same_transactions() -> None:
         write(7, end=1)
         write(9, end=0)
         log.append_values([b"yes 16"])
-        log.aborted = [(7, 0), (9, 11)]
+        log.abort(7, 0)
+        log.abort(9, 11)
         expected = [(offset, b"yes %d" % offset) for offset in (3, 4, 9, 10, 16)]
         where = TopicPartition("t", 0)
         for cut in range(18):
@@ -183,7 +185,7 @@ def test_a_read_that_is_cut_anywhere_leaves_out_the_same_transactions() -> None:
 def test_read_committed_ends_at_the_last_stable_offset() -> None:
     with World() as world:
         rows = fill(world, "t")
-        world.topics["t"].partitions[0].stable = 6
+        world.topics["t"].partitions[0].stable_at = 6
         assert Scanning(world, ["t"], isolation_level="read_committed").all() == sliced(rows, 0, 6)
 
 
@@ -209,13 +211,13 @@ def test_an_end_that_is_named_is_waited_for_until_it_is_stable(stable: int) -> N
         read.fetcher.start()
         await asyncio.sleep(30)
         assert not read.fetcher.stopped
-        world.topics["t"].partitions[0].stable = None
+        world.topics["t"].partitions[0].stable_at = None
         world.wake()
         await read.until_stopped()
 
     with World() as world:
         rows = fill(world, "t")
-        world.topics["t"].partitions[0].stable = stable
+        world.topics["t"].partitions[0].stable_at = stable
         end: Any = {("t", 0): 12}
         read = Scanning(world, ["t"], end=end, isolation_level="read_committed")
         world.run(decide(read))
@@ -228,7 +230,7 @@ def test_an_end_that_is_named_is_waited_for_until_it_is_stable(stable: int) -> N
 def test_a_transaction_that_stays_open_is_an_error_in_time() -> None:
     with World() as world:
         rows = fill(world, "t")
-        world.topics["t"].partitions[0].stable = 6
+        world.topics["t"].partitions[0].stable_at = 6
         end: Any = {("t", 0): 9}
         read = Scanning(world, ["t"], end=end, isolation_level="read_committed", default_api_timeout_ms=10_000)
         began = world.engine.now_ms()
@@ -248,7 +250,7 @@ def test_partial_batches_at_the_end_of_a_response_are_requested_again(fetch_max_
 
 def test_a_partition_with_the_beginning_of_a_batch_is_requested_before_one_with_a_batch() -> None:
     def cut(call: Call) -> Any:
-        response, _ = world._fetch(call)
+        response = world.fetch_now(call)
         for part in response.responses[0].partitions[1:]:
             part.records = part.records[:30]
         return response
@@ -263,7 +265,7 @@ def test_a_partition_with_the_beginning_of_a_batch_is_requested_before_one_with_
 
 def test_a_response_without_one_whole_batch_is_an_error() -> None:
     def cut(call: Call) -> Any:
-        response, _ = world._fetch(call)
+        response = world.fetch_now(call)
         for part in response.responses[0].partitions:
             part.records = part.records[:30]
         return response
@@ -281,7 +283,7 @@ def test_batches_that_end_before_the_requested_offset_are_an_error() -> None:
         log = world.topics["t"].partitions[0]
         read = Scanning(world, ["t"], start={("t", 0): 6}, end={("t", 0): 12})  # type: ignore[dict-item]
         for stored in log.batches:
-            stored.next += 6  # the batches sent for offset 6 have the offsets 0 to 5
+            stored.header.next_offset += 6  # the batches sent for offset 6 have the offsets 0 to 5
         with pytest.raises(
             ProtocolError, match="t-0, after offset 6, from broker 1 .*batches that end before the requested offset"
         ):
@@ -293,8 +295,8 @@ def test_a_base_offset_that_jumps_ahead_does_not_end_the_read_early() -> None:
     """No checksum covers it, and the records in between would be missing without a word."""
     with World() as world:
         rows = fill(world, "t")
-        stored = world.topics["t"].partitions[0].batches[1]
-        stored.data = (1 << 40).to_bytes(8, "big") + stored.data[8:]
+        log = world.log("t")
+        log.replace(1, (1 << 40).to_bytes(8, "big") + log.batches[1].data[8:])
         read = Scanning(world, ["t"], fetch_max_bytes=1)
         with pytest.raises(
             ProtocolError, match="t-0, after offset 3, .* above the high watermark that does not follow"
@@ -306,8 +308,8 @@ def test_a_base_offset_that_jumps_ahead_does_not_end_the_read_early() -> None:
 def test_a_damaged_batch_is_an_error_after_the_records_before_it() -> None:
     with World() as world:
         rows = fill(world, "t")
-        stored = world.topics["t"].partitions[0].batches[2]
-        stored.data = stored.data[:-1] + b"?"
+        log = world.log("t")
+        log.replace(2, log.batches[2].data[:-1] + b"?")
         read = Scanning(world, ["t"])
         with pytest.raises(ProtocolError, match="t-0, batch at offset 6, from broker 1 at .*CRC"):
             read.all()
@@ -328,7 +330,7 @@ def test_deleted_records_are_an_error_that_says_so() -> None:
         fill(world, "t")
         read = Scanning(world, ["t"])
         log = world.topics["t"].partitions[0]
-        log.batches, log.start = log.batches[2:], 6
+        log.batches, log.log.start_offset = log.batches[2:], 6
         with pytest.raises(BrokerError, match="t-0 has no offset 0 any more: the records were deleted") as caught:
             read.all()
         assert caught.value.code == 1
@@ -407,7 +409,7 @@ def test_offsets_of_a_topic_that_changed_meanwhile_are_asked_for_again(early: st
 def test_errors_that_no_retry_mends_end_the_read(code: int) -> None:
     with World() as world:
         fill(world, "t")
-        world.topics["t"].partitions[0].error = code
+        world.state.part(Faults).fail_next("Fetch", code, times=None, partition=0)
         with pytest.raises(BrokerError, match="fetching t-0 at offset 0 from broker 1") as caught:
             Scanning(world, ["t"]).all()
         assert caught.value.code == code
@@ -427,7 +429,7 @@ def refusing(world: World, code: int, *, whole: bool) -> Callable[[Call], Any]:
     def refuse(call: Call) -> Any:
         if whole:
             return protocol.FetchResponse(error_code=code)
-        response, _ = world._fetch(call)
+        response = world.fetch_now(call)
         for part in (part for topic in response.responses for part in topic.partitions if part.partition_index == 0):
             part.error_code, part.records, part.high_watermark, part.last_stable_offset = code, b"", -1, -1
         return response
@@ -550,13 +552,13 @@ def test_an_old_failure_does_not_count_once_a_response_was_good() -> None:
     def slow(call: Call) -> Any:
         log = world.topics["t"].partitions[0]
         log.error = ErrorCode.NOT_LEADER_OR_FOLLOWER if len(world.made("Fetch")) in (1, 40) else 0
-        response, _ = world._fetch(call)
+        response = world.fetch_now(call)
         response.throttle_time_ms = 1_000
         return response
 
     with World() as world:
         rows = fill(world, "t", partitions=2, batches=50)
-        world.topics["t"].partitions[0].batches.clear()
+        world.log("t").batches = []
         rows["t", 0] = []
         world.on("Fetch", slow)
         assert Scanning(world, ["t"], fetch_max_bytes=1, default_api_timeout_ms=5_000).all() == rows
@@ -564,7 +566,7 @@ def test_an_old_failure_does_not_count_once_a_response_was_good() -> None:
 
 def test_a_throttled_broker_fetcher_sends_nothing_until_it_may() -> None:
     def throttle(call: Call) -> Any:
-        response, _ = world._fetch(call)
+        response = world.fetch_now(call)
         response.throttle_time_ms = 3_000
         return response
 
@@ -627,7 +629,7 @@ def test_requests_stay_within_the_budget_whatever_responses_and_reader_do(seed: 
 
         def random_limit(call: Call) -> Any:
             call.message.max_bytes = chance.randint(1, call.message.max_bytes - 500)
-            return world._on_Fetch(call)
+            return world.serve(call)
 
         world.on("Fetch", random_limit)
         world.on("Fetch", check)
@@ -651,7 +653,7 @@ def test_a_broker_fetcher_that_waits_for_room_wakes_after_a_response_that_used_n
     it."""
     with World(brokers=2) as world:
         rows = fill(world, "t", partitions=2, batches=1)
-        world.topics["t"].partitions[0].batches.clear()
+        world.log("t").batches = []
         rows["t", 0] = []
         assert Scanning(world, ["t"], fetch_max_bytes=1_000, fetch_memory=1_000).all() == rows
 
@@ -741,11 +743,11 @@ def test_an_empty_response_from_a_leader_that_lags_does_not_end_the_read() -> No
     async def scenario(read: Scanning) -> None:
         log = read.world.topics["t"].partitions[0]
         batches, end = log.batches, log.end
-        log.batches, log.end = batches[:2], 6
+        log.batches, log.log.end_offset = batches[:2], 6
         read.fetcher.start()
         await asyncio.sleep(10)
         assert not read.fetcher.stopped
-        log.batches, log.end = batches, end
+        log.batches, log.log.end_offset = batches, end
         await read.until_stopped()
 
     with World() as world:
@@ -777,7 +779,7 @@ def test_every_record_is_read_once_and_in_order_whatever_happens(seed: int) -> N
                 world.fail_over("t", partition, leader, stable=chance.randint(0, end), for_s=3 * chance.random())
             return HANGUP if chance.random() < 0.3 else None
         if event < 0.25:
-            response, _ = world._fetch(call)
+            response = world.fetch_now(call)
             response.throttle_time_ms = chance.choice([10, 500])
             return response
         if event < 0.28:

@@ -16,7 +16,7 @@ from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, ErrorCode, KafkaTimeoutError, ProtocolError
 from kafwire.records import encode_batch
 from kafwire.scanner.ranges import Bounds, plan_ranges
-from kafwire.testing.simulation.kafka import NEVER, Call
+from kafwire.testing.simulation.calls import NEVER, Call
 from kafwire.types import Offset, Tail, TopicPartition
 from tests.support.simulated.world import World
 
@@ -28,7 +28,7 @@ def make_world(*, brokers: int = 2, partitions: int = 3) -> World:
     world = World(brokers=brokers)
     for log in world.create_topic("t", partitions=partitions).partitions:
         number = world.topics["t"].partitions.index(log)
-        log.start = log.end = 5 * number
+        log.log.start_offset = log.log.end_offset = 5 * number
         for i in range(10):
             log.append(encode_batch([(None, b"v", HOUR_MS + 60_000 * i)]))
     return world
@@ -153,7 +153,7 @@ def test_the_last_of_each_partition() -> None:
         assert plan(world, start=Tail(0)) == [(0, 10, 10), (1, 15, 15), (2, 20, 20)]
         assert plan(world, start=Tail(5), end=Tail(2)) == [(0, 5, 8), (1, 10, 13), (2, 15, 18)]
         assert plan(world, start=Tail(2), end=Tail(5)) == [(0, 8, 8), (1, 13, 13), (2, 18, 18)]
-        world.topics["t"].partitions[0].stable = 4
+        world.topics["t"].partitions[0].stable_at = 4
         assert plan(world, level=1, partitions=[0], start=Tail(3)) == [(0, 1, 4)]
 
 
@@ -181,14 +181,14 @@ def test_each_partition_has_a_bound_of_its_own_kind() -> None:
 
 def test_read_committed_ends_at_the_last_stable_offset() -> None:
     with make_world() as world:
-        world.topics["t"].partitions[0].stable = 4
+        world.topics["t"].partitions[0].stable_at = 4
         assert plan(world, level=1, partitions=[0]) == [(0, 0, 4)]
         assert plan(world, level=1, partitions=[0], end=moment(10 * HOUR_MS)) == [(0, 0, 4)]
 
 
 def test_an_end_that_is_named_may_lie_above_the_last_stable_offset() -> None:
     with make_world() as world:
-        world.topics["t"].partitions[1].stable = 8
+        world.topics["t"].partitions[1].stable_at = 8
         assert plan(world, level=1, end=at(p1=12)) == [(1, 5, 12)]
         assert plan(world, level=1, start=at(p1=9), end=at(p1=15)) == [(1, 9, 15)]
         assert plan(world, level=1, start=at(p1=8)) == [(1, 8, 8)]
@@ -284,7 +284,7 @@ def test_leaders_are_asked_in_the_epoch_that_is_known_of_them() -> None:
     with make_world() as world:
         cluster = make_cluster(world)
         world.run(cluster.topic("t"))
-        world.topics["t"].partitions[1].epoch = 4
+        world.topics["t"].partitions[1].leader_epoch = 4
         assert world.run(list_offsets(cluster, {("t", 0): LATEST, ("t", 1): LATEST})) == {("t", 0): 10, ("t", 1): 15}
         asked = [
             (part.partition_index, part.current_leader_epoch)
@@ -294,7 +294,7 @@ def test_leaders_are_asked_in_the_epoch_that_is_known_of_them() -> None:
         ]
         assert sorted(asked) == [(0, 0), (1, 0), (1, 4)]
         assert world.run(end_of_epoch(cluster, "t", 1, 0)) == (0, 15)
-        world.topics["t"].partitions[1].epoch = 5
+        world.topics["t"].partitions[1].leader_epoch = 5
         assert world.run(end_of_epoch(cluster, "t", 1, 0)) == (0, 15)
         calls = world.made("OffsetForLeaderEpoch")
         assert [call.message.topics[0].partitions[0].current_leader_epoch for call in calls] == [4, 4, 5]
@@ -302,7 +302,7 @@ def test_leaders_are_asked_in_the_epoch_that_is_known_of_them() -> None:
 
 def test_a_partition_that_stays_unavailable_is_given_up_in_time() -> None:
     def refuse(call: Call) -> Any:
-        response = world._on_ListOffsets(call)
+        response = world.serve(call)
         for part in response.topics[0].partitions:
             part.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return response
@@ -322,7 +322,7 @@ def test_a_scan_names_the_partition_that_is_not_available(how: str, caplog: pyte
         if how == "leaderless":
             world.topics["t"].partitions[1].lead(-1, 1)
         else:
-            world.on("ListOffsets", lambda call: NEVER if call.node == 2 else world._on_ListOffsets(call))
+            world.on("ListOffsets", lambda call: NEVER if call.node == 2 else world.serve(call))
         cluster = make_cluster(world, default_api_timeout_ms=5_000)
         bounds = Bounds(["t"], None, "earliest", "latest")
         began = world.engine.now_ms()
@@ -341,7 +341,7 @@ def test_a_scan_names_the_partition_that_is_not_available(how: str, caplog: pyte
 
 def test_an_error_that_no_retry_mends_ends_it_at_once() -> None:
     def refuse(call: Call) -> Any:
-        response = world._on_ListOffsets(call)
+        response = world.serve(call)
         response.topics[0].partitions[0].error_code = 29
         return response
 
@@ -354,7 +354,7 @@ def test_an_error_that_no_retry_mends_ends_it_at_once() -> None:
 
 def test_a_response_that_leaves_a_partition_out_is_an_error() -> None:
     def leave_out(call: Call) -> Any:
-        response = world._on_ListOffsets(call)
+        response = world.serve(call)
         del response.topics[0].partitions[0]
         return response
 

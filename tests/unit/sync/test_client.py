@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.broker.log.producer_state import ProducerEntry
 from kafwire.errors import BrokerError, ConfigError, KafkaError
-from kafwire.testing.simulation.kafka import Call, Response
-from kafwire.testing.simulation.log import NEVER
+from kafwire.testing.simulation.calls import NEVER, Call, Response
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import fill, log_of
 from tests.support.simulated.flavours import Flavour, never, rows
@@ -98,9 +98,9 @@ def test_offsets_by_time_and_isolation(flavour: Flavour) -> None:
     assert flavour.get(client.offsets([T1], "earliest")) == {T1: 0}
     assert flavour.get(client.offsets([T0], dt.datetime(2100, 1, 1, tzinfo=dt.UTC))) == {T0: -1}
     log = log_of(flavour.world)
-    log.open[7] = 3
-    assert flavour.get(client.offsets([T0], isolation_level="read_committed")) == {T0: log.last_stable}
-    assert log.last_stable == 3
+    log.producers.entries[7] = ProducerEntry(first_offset=3)
+    assert flavour.get(client.offsets([T0], isolation_level="read_committed")) == {T0: log.last_stable_offset}
+    assert log.last_stable_offset == 3
     with pytest.raises(ConfigError, match="isolation_level='committed'"):
         flavour.get(client.offsets([T0], isolation_level="committed"))
 

@@ -15,7 +15,7 @@ import kafwire
 from kafwire.consumer.core import ConsumerCore
 from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.records import Record, encode_batch
-from kafwire.testing.simulation.log import NEVER
+from kafwire.testing.simulation.calls import NEVER
 from kafwire.types import Offset, TopicPartition
 from tests.support.simulated.consumer import fill, log_of, write
 from tests.support.simulated.flavours import Flavour, never, rows

@@ -26,11 +26,11 @@ from kafwire.errors import (
 )
 from kafwire.producer.transactions.state import State
 from kafwire.records import decode_batches
-from kafwire.testing.simulation.log import NEVER, Call, Log
-from kafwire.testing.simulation.transactions import committed_values
+from kafwire.testing.simulation.calls import NEVER, Call
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.support.simulated.consumer import log_of
 from tests.support.simulated.flavours import Flavour, never
+from tests.support.simulated.producer import committed_values
 from tests.support.simulated.world import World
 
 T0 = TopicPartition("t", 0)
@@ -573,7 +573,7 @@ GROWN = [
 
 
 def grow(flavour: Flavour, topic: str = "t") -> None:
-    flavour.world.topics[topic].partitions.append(Log(leader=1))
+    flavour.world.add_partitions(topic, 1)
 
 
 @pytest.mark.parametrize("transactional", [False, True])

@@ -8,7 +8,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.errors import ProtocolError
-from kafwire.testing.simulation.kafka import HANGUP, Call
+from kafwire.testing.simulation.calls import HANGUP, Call
 from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, log_of, write
 from tests.support.simulated.world import World
 

@@ -9,7 +9,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.errors import BrokerError
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
 from tests.support.simulated.world import World
@@ -82,7 +82,7 @@ def test_a_broker_that_refuses_and_stays_in_the_metadata() -> None:
         rows = fill(world, "t", partitions=2)
         with Consuming(world, topics="t") as consuming:
             consuming.until_read(rows)
-            reported = world._on_Metadata(world.made("Metadata")[-1])
+            reported = world.serve(world.made("Metadata")[-1])
             world.on("Metadata", lambda _: reported)
             world.kill(2)
             consuming.idle(5)
@@ -99,7 +99,7 @@ def test_stale_metadata_does_not_move_a_partition_back() -> None:
         with Consuming(world, topics="t", metadata_max_age_ms=200) as consuming:
             consuming.until_read(rows)
             old = world.made("Metadata")[-1]
-            stale = world._on_Metadata(old)
+            stale = world.serve(old)
             world.move_leader("t", 0, 2)
             more(world, rows)
             consuming.until_read(rows)
@@ -116,7 +116,7 @@ def fetched(world: World) -> list[Any]:
     parts: list[Any] = []
 
     async def note(call: Call) -> Any:
-        response = await world._on_Fetch(call)
+        response = await world.respond(call)
         parts.extend(part for topic in response.responses for part in topic.partitions)
         return response
 
@@ -289,7 +289,7 @@ def test_a_refused_fetch_is_not_hammered_while_metadata_change() -> None:
         log_of(world).error = 6
 
         def flip(call: Call) -> Any:
-            response = world._on_Metadata(call)
+            response = world.serve(call)
             for topic in response.topics:
                 topic.partitions[0].leader_id = 1 + len(world.made("Metadata")) % 2
             return response
@@ -311,7 +311,7 @@ def test_an_unreachable_broker_is_logged_once(how: str, caplog: pytest.LogCaptur
 
         def stays(call: Call) -> Any:
             world.nodes[1].down = False
-            response = world._on_Metadata(call)
+            response = world.serve(call)
             world.nodes[1].down = True
             for part in (part for topic in response.topics for part in topic.partitions):
                 part.leader_id = 1 if part.partition_index == 0 else part.leader_id
@@ -466,9 +466,9 @@ def test_a_follower_that_cannot_serve(how: str) -> None:
                 world.nodes[3].rack = "far"
             elif how == "no replica":
                 log_of(world).replicas.remove(3)
-                log_of(world).on_append()
+                log_of(world).notify(-1)
             else:
-                log_of(world).follower_ends[3] = 5
+                log_of(world).replica_ends[3] = 5
                 consuming.seek(9)
                 consuming.rows["t", 0] = rows["t", 0][:9]
             more(world, rows)
@@ -596,7 +596,7 @@ def test_a_broker_that_lags_does_not_make_a_topic_look_recreated() -> None:
 
         def lag(call: Call) -> Any:
             nonlocal late
-            response = world._on_Metadata(call)
+            response = world.serve(call)
             if late:
                 late -= 1
                 for topic in response.topics:
@@ -634,7 +634,7 @@ def test_a_replica_that_stays_unknown_is_no_reason_to_hammer() -> None:
         consuming = Consuming(world, topics="t", client_rack="r3", asks=False)
 
         def hide(call: Any) -> Any:
-            response = world._on_Metadata(call)
+            response = world.serve(call)
             response.brokers = [broker for broker in response.brokers if broker.node_id != 3]
             return response
 

@@ -11,7 +11,7 @@ import pytest
 from kafwire import protocol
 from kafwire.errors import CorruptBatchError, KafkaError, ProtocolError
 from kafwire.records import Record, encode_batch
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from tests.support.broker.damaged_log import BAD, BASE_OFFSET, CRC, LENGTH, MAGIC, PAYLOAD, damage
 from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, log_of, write
 from tests.support.simulated.world import World
@@ -143,7 +143,7 @@ def some_responses(world: World, count: int, change: Callable[[bytes], bytes]) -
     async def respond(call: Call) -> Any:
         if not left:
             return None
-        whole = await world._on_Fetch(call)
+        whole = await world.respond(call)
         return left.pop()(b"\0" + whole.encode(call.version) if call.version >= 12 else whole.encode(call.version))
 
     world.on("Fetch", respond)
@@ -182,7 +182,7 @@ def test_responses_for_partitions_that_were_not_requested() -> None:
         stray = [True, True]
 
         async def respond(call: Call) -> Any:
-            response = await world._on_Fetch(call)
+            response = await world.respond(call)
             if stray:
                 stray.pop()
                 part = protocol.FetchResponse.PartitionData(
@@ -204,7 +204,7 @@ def test_a_part_of_a_batch_alone_is_an_error() -> None:
         fill(world, "t", batches=1, size=1000)
 
         async def respond(call: Call) -> Any:
-            response = await world._on_Fetch(call)
+            response = await world.respond(call)
             for topic in response.responses:
                 for part in topic.partitions:
                     part.records = bytes(part.records)[:500]

@@ -206,8 +206,8 @@ def test_new_demand_does_not_wait_behind_a_parked_request(strategy: dict[str, An
     """A full buffer is read while the next request, without that partition, is parked at the broker."""
     with World() as world:
         rows = fill(world, "t", partitions=2, batches=40, size=1000)
-        log_of(world, "t", 1).batches.clear()
-        log_of(world, "t", 1).start = log_of(world, "t", 1).end
+        log_of(world, "t", 1).batches = []
+        log_of(world, "t", 1).log.start_offset = log_of(world, "t", 1).end
         rows.pop(("t", 1))
         options = {"max_partition_fetch_bytes": 5000, "max_prefetch_batches": 1} | strategy
         with Consuming(world, topics="t", fetch_max_wait_ms=5000, **options) as consuming:

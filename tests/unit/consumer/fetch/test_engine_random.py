@@ -12,8 +12,8 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire.errors import BrokerError, KafkaError
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from kafwire.testing.simulation.clock import START_S
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from tests.support import seeds
 from tests.support.simulated.consumer import STRATEGIES, Consuming, Rows, fill, log_of, write
 from tests.support.simulated.world import World
@@ -55,7 +55,7 @@ class Schedule:
     def _metadata(self, call: Call) -> Any:
         """Some brokers lag."""
         now = self.world.loop.time()
-        response = self.world._on_Metadata(call)
+        response = self.world.serve(call)
         self.reported = [(when, reported) for when, reported in self.reported if when >= now - LAG_S]
         self.reported.append((now, response))
         if self.old_id is not None and now < START_S + LAG_S and self.chance.random() < 0.5:
@@ -77,7 +77,7 @@ class Schedule:
         if what < 0.10:
             self.world.move_leader("t", number, chance.randint(1, 3))
         elif what < 0.13:
-            log.follower_ends[chance.randint(1, 3)] = max(log.start, log.end - chance.randint(0, 3))
+            log.replica_ends[chance.randint(1, 3)] = max(log.start, log.end - chance.randint(0, 3))
         elif what < 0.16:
             log.error = chance.choice([0, 5, 56, 78, -1, 0, 0])
         elif what < 0.18:
@@ -114,7 +114,7 @@ class Schedule:
         self._revive()
         for log in world.topics["t"].partitions:
             log.error = 0
-            log.follower_ends.clear()
+            log.replica_ends.clear()
         consuming.resume(*range(PARTITIONS))
         consuming.until_read(self.expected, 300)
         if chance.random() < 0.3:

@@ -21,7 +21,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.core import ConsumerCore
 from kafwire.records import encode_batch
-from kafwire.testing.simulation.kafka import HANGUP, Call
+from kafwire.testing.simulation.calls import HANGUP, Call
 from kafwire.types import TopicPartition
 from tests.support import seeds
 from tests.support.simulated.world import World
@@ -94,7 +94,7 @@ class Schedule:
 
     async def slow(self, call: Call) -> Any:
         await asyncio.sleep(self.chance.choice([0.05, 0.4]))
-        return await self.world._on_Fetch(call)
+        return await self.world.respond(call)
 
     def event(self) -> None:
         chance, world = self.chance, self.world
@@ -131,7 +131,7 @@ class Schedule:
         elif what < 0.8:
             log = self.logs[index]
             ends = [log.start, *(stored.next for stored in log.batches)]
-            log.follower_ends = {n: chance.choice(ends) for n in world.nodes if n != log.leader}
+            log.replica_ends = {n: chance.choice(ends) for n in world.nodes if n != log.leader}
         elif what < 0.85:
             world.break_connections(chance.choice(list(world.nodes)))
         elif what < 0.9:
@@ -161,7 +161,7 @@ class Schedule:
         self.made += count
         self.ever[index].update(enumerate(values, log.end))
         log.append(encode_batch(values))
-        log.end += hole
+        log.log.end_offset += hole
         self.largest = max(self.largest, len(log.batches[-1].data))
 
     def there(self, index: int) -> dict[int, bytes]:
@@ -175,7 +175,7 @@ class Schedule:
         for node in self.world.nodes.values():
             node.down = False
         for log in self.logs:
-            log.follower_ends = {}
+            log.replica_ends = {}
 
     def read(self, batches: int) -> None:
         for _ in range(batches):

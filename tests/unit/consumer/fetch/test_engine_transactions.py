@@ -10,7 +10,7 @@ import pytest
 
 from kafwire.cluster.list_offsets import LATEST
 from kafwire.records import encode_batch
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import STRATEGIES, Consuming, Row, Rows, log_of
 from tests.support.simulated.world import World
@@ -34,6 +34,7 @@ class Transactions:
         self.all: list[Row] = []
         self.committed: list[Row] = []
         self._sequences = itertools.count()
+        self._settle()
 
     def write(self, producer: int, count: int = 1) -> None:
         values = [b"%d-%d" % (producer, next(self._sequences)) for _ in range(count)]
@@ -62,16 +63,16 @@ class Transactions:
         if commit:
             self.committed += rows
         else:
-            self.log.aborted.append((producer, begun))
+            self.log.abort(producer, begun)
         self._settle()
 
     def _settle(self) -> None:
-        self.log.stable = min(self.begun.values(), default=self.log.end)
-        self.log.on_append()
+        self.log.stable_at = min(self.begun.values(), default=self.log.end)
+        self.log.notify(-1)
 
     def expected(self, level: str) -> Rows:
         rows = sorted(self.committed) if level == "read_committed" else self.all
-        stable = self.log.stable if self.log.stable is not None else self.log.end
+        stable = self.log.stable_at if self.log.stable_at is not None else self.log.end
         rows = [row for row in rows if level != "read_committed" or row[0] < stable]
         return {("t", 0): rows} if rows else {}
 
@@ -80,7 +81,7 @@ def shuffled(world: World, chance: random.Random) -> None:
     """Brokers do not promise an order of their lists of aborted transactions, nor that none is there twice."""
 
     async def respond(call: Call) -> Any:
-        response = await world._on_Fetch(call)
+        response = await world.respond(call)
         for topic in response.responses:
             for part in topic.partitions:
                 if part.aborted_transactions:
@@ -163,7 +164,7 @@ def test_holes_of_compaction(strategy: dict[str, Any]) -> None:
         for turn in range(20):
             rows.append((log.end, b"%d" % turn))
             log.append(encode_batch([b"%d" % turn]), next_offset=log.end + 1 + turn % 4)
-        log.end += 100
+        log.log.end_offset += 100
         with Consuming(world, topics="t", max_partition_fetch_bytes=100, **strategy) as consuming:
             consuming.until_read({("t", 0): rows})
             before = len(consuming.fetches())

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafwire.broker.groups.offsets_topic import Committed as Kept
 from kafwire.consumer.fetch.epochs import MOST, FetchedEpochs
-from kafwire.testing.simulation.groups import Kept
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import Consuming, fill, log_of, write
 from tests.support.simulated.world import World
@@ -122,4 +122,4 @@ def test_a_commit_of_an_unread_offset_names_no_epoch() -> None:
             consuming.until(lambda: len(consuming.rows.get(("t", 0), ())) >= len(epochs) - 30)
             for offset, epoch in ((5, -1), (30, -1), (31, epochs[31]), (len(epochs), 5), (len(epochs) + 9, -1)):
                 world.run(consuming.core.commits.commit({WHERE: offset}))
-                assert world.committed["g"]["t", 0] == Kept(offset, epoch)
+                assert world.committed["g"]["t", 0][:3] == Kept(offset, epoch)[:3]

@@ -9,7 +9,7 @@ import pytest
 from kafwire.cluster.list_offsets import EARLIEST
 from kafwire.consumer.delivery.partition_claim import StreamEnded
 from kafwire.protocol import FetchRequest
-from kafwire.testing.simulation.log import Call
+from kafwire.testing.simulation.calls import Call
 from kafwire.types import TopicPartition
 from tests.support.group.lagging_consumer import LAG_S, Lagging
 from tests.support.simulated.consumer import write

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import Consuming, fill, log_of, timed, write
 from tests.support.simulated.world import World
@@ -41,7 +41,7 @@ def test_a_seek_while_the_reset_looks_for_its_place() -> None:
 
         async def slow(call: Call) -> Any:
             await asyncio.sleep(1)
-            return world._on_ListOffsets(call)
+            return world.serve(call)
 
         with Consuming(world, topics="t", start={WHERE: 99}, auto_offset_reset="earliest") as consuming:
             world.on("ListOffsets", slow)

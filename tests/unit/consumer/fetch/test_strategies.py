@@ -12,7 +12,7 @@ import pytest
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.fetch.strategies import FETCH_STRATEGIES, FetchStrategy, strategy_of
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, log_of, write
 from tests.support.simulated.world import World

@@ -8,7 +8,7 @@ import pytest
 
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, BrokerError
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, write
 from tests.support.simulated.world import World
@@ -26,7 +26,7 @@ def test_a_partition_that_comes_back_by_metadata_is_read() -> None:
             world.run(consuming.core.assignment.subscribe(["u"]))
 
             def lags(call: Call) -> Any:
-                response = world._on_Metadata(call)
+                response = world.serve(call)
                 for topic in response.topics:
                     topic.partitions = [part for part in topic.partitions if part.partition_index < 2]
                 return response
@@ -49,7 +49,7 @@ def test_a_subscription_that_fails_changes_nothing() -> None:
                 world.run(consuming.core.assignment.subscribe(["t", "v"]))
 
             def refuse(call: Call) -> Any:
-                response = world._on_ListOffsets(call)
+                response = world.serve(call)
                 response.topics[0].partitions[0].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 return response
 

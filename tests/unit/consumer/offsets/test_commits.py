@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafwire.errors import BrokerError, ConfigError
-from kafwire.testing.simulation.kafka import Call
+from kafwire.errors import BrokerError, ConfigError, ErrorCode
+from kafwire.testing.simulation.calls import Call
 from kafwire.types import TopicPartition
 from tests.support import seeds
 from tests.support.group.committing_consumer import committed, group
@@ -132,10 +132,10 @@ def test_a_commit_that_fails_is_tried_again() -> None:
             world.move_coordinator("g", 2)
             consuming.idle(5)
             assert committed(world) == {0: 12}
-            world.with_members.add("g")
+            world.group_error = ErrorCode.UNKNOWN_MEMBER_ID
             with pytest.raises(BrokerError, match="member"):
                 world.run(consuming.core.commits.commit({WHERE: 5}))
-            world.with_members.clear()
+            world.group_error = 0
 
 
 @by_batches
@@ -263,7 +263,7 @@ def test_closing_ends_in_time_though_nothing_can_be_committed(silent: bool, capl
 
 def test_a_commit_that_fails_again_and_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     def refuse(call: Call) -> Any:
-        response = world._on_OffsetCommit(call)
+        response = world.serve(call)
         for part in (part for topic in response.topics for part in topic.partitions):
             part.error_code = 30
         return response

@@ -11,7 +11,7 @@ from kafwire.cluster.offset_spec import place_of
 from kafwire.consumer.offsets.hand import Hand
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.records import encode_batch
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, log_of, timed, write
 from tests.support.simulated.world import World
@@ -51,7 +51,7 @@ def test_seek_of_one_does_not_spoil_the_next_ones_response() -> None:
         parts = [True] * 3
 
         async def respond(call: Call) -> Any:
-            response = await world._on_Fetch(call)
+            response = await world.respond(call)
             given = [part for topic in response.responses for part in topic.partitions if part.records]
             if len(given) == 2 and parts:
                 parts.pop()

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from kafwire.broker.groups.offsets_topic import Committed as Kept
 from kafwire.calls.consumer import layouts, selection_of
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.core import ConsumerCore
 from kafwire.errors import ConfigError
-from kafwire.testing.simulation.groups import Kept
 from kafwire.types import Offset, Tail, TopicPartition
 from tests.support.simulated.consumer import Consuming, fill, log_of, timed, write
 from tests.support.simulated.world import World

@@ -13,7 +13,7 @@ from kafwire.config import ProducerConfig
 from kafwire.errors import ErrorCode
 from kafwire.producer.buffer._partitioner import PartitionWeights
 from kafwire.producer.core import ProducerCore
-from kafwire.testing.simulation.kafka import NEVER, Call, Log
+from kafwire.testing.simulation.calls import NEVER, Call
 from tests.support.java.reference_partitions import partition_of
 from tests.support.simulated.producer import errors
 from tests.support.simulated.world import World
@@ -172,7 +172,7 @@ def test_added_partitions_have_a_share() -> None:
         topic = world.create_topic("t", partitions=1)
         work = Work(world)
         assert set(work.send_for(0.02)) == {0}
-        topic.partitions.append(Log(leader=1))
+        world.add_partitions(topic.name, 1)
         work.refresh()
         assert set(work.send_for(0.05)) == {0, 1}
         work.flush()
@@ -289,7 +289,7 @@ def test_a_broker_that_throttles_gets_nothing_after_a_while() -> None:
     def throttle(call: Call) -> Any:
         if call.node != 3:
             return None
-        response: Any = world._on_Produce(call)
+        response: Any = world.serve(call)
         response.throttle_time_ms = 5_000
         return response
 

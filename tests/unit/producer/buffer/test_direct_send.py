@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 import kafwire
+from kafwire.broker.request import Request
 from kafwire.errors import ErrorCode, KafkaError
 from kafwire.producer.send import direct_send as net_direct_send
-from kafwire.records import decode_batches
-from kafwire.testing.simulation.log import HANGUP, NEVER, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER
 from tests.support.broker.served_kafka import ServedKafka
 from tests.support.deadlines import until
 from tests.support.simulated.producer import errors
@@ -28,7 +28,7 @@ SOON_S = 20
 @pytest.fixture
 def kafka() -> Iterator[ServedKafka]:
     with ServedKafka() as it:
-        it.create_topic("t", partitions=2)
+        it.create_topic("t", 2)
         yield it
 
 
@@ -50,7 +50,7 @@ async def _settled() -> None:
 
 
 def values(kafka: ServedKafka, partition: int = 0) -> list[bytes | None]:
-    return kafka.ask(kafka.topics["t"].partitions[partition].values)
+    return [record.value for record in kafka.records("t", partition)]
 
 
 def counted(producer: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def counted(producer: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("acks", ["all", 1])
 @pytest.mark.parametrize("version", [5, 8, 9, 12, 13])
 def test_records_go_past_the_engine_and_are_counted_like_others(kafka: ServedKafka, version: int, acks: Any) -> None:
-    kafka.nodes[1].versions["Produce"] = (3, version)
+    kafka.state.nodes[1].versions["Produce"] = (3, version)
     with kafwire.Producer(kafka.bootstrap, linger_ms=0, acks=acks) as producer:
         count = leased(producer)
         assert count == net_direct_send.LULLS
@@ -77,8 +77,8 @@ def test_records_go_past_the_engine_and_are_counted_like_others(kafka: ServedKaf
         assert reported["records_failed"] == reported["retries"] == 0
         sizes = [
             len(data.records)
-            for call in kafka.made("Produce")
-            for topic in call.message.topic_data
+            for seen in kafka.requests("Produce")
+            for topic in seen.message.topic_data
             for data in topic.partition_data
         ]
         assert reported["bytes"] == sum(sizes)
@@ -88,14 +88,13 @@ def test_records_go_past_the_engine_and_are_counted_like_others(kafka: ServedKaf
         ]
         assert connection["requests"] == connection["responses"] == count + 1, "and the greeting"
         assert 0 < connection["latency_ms_max"] <= connection["latency_ms_sum"]
-        number = kafka.made("Produce")[0].connection
+        number = kafka.requests("Produce")[0].connection
         assert (connection["bytes_out"], connection["bytes_in"]) == (kafka.received[number], kafka.sent[number])
         producer.send("t", b"last", partition=0)
     assert values(kafka) == [b"%d" % number for number in range(count)] + [b"last"]
     numbers = [
-        (batch.producer_id, batch.base_sequence)
-        for stored in kafka.topics["t"].partitions[0].batches
-        for batch in decode_batches(stored.data)
+        (header.producer_id, header.base_sequence)
+        for header in kafka.ask(lambda state: list(state.topics.by_name["t"].partitions[0].log.headers(0)))
     ]
     assert len(set(numbers)) == (count + 1 if acks == "all" else 1)
     if acks == "all":
@@ -124,12 +123,10 @@ def test_any_concurrency_takes_the_lease_back(kafka: ServedKafka, how: str) -> N
             producer.send_batch("t", pa.table({"value": [b"1", b"2"]}), partition=0).result(SOON_S)
             assert queue_of(producer).direct_send is None
         else:
-            gate = threading.Event()
-            kafka.on("Produce", _held(gate))
-            first = producer.send("t", b"first", partition=0)
-            second = producer.send("t", b"second", partition=0)
-            until(lambda: queue_of(producer).direct_send is None, "it is taken back")
-            gate.set()
+            with kafka.hold("Produce"):
+                first = producer.send("t", b"first", partition=0)
+                second = producer.send("t", b"second", partition=0)
+                until(lambda: queue_of(producer).direct_send is None, "it is taken back")
             assert (first.result(SOON_S).offset, second.result(SOON_S).offset) == (count, count + 1)
         more = producer.send("t", b"more", partition=0).result(SOON_S)
         assert values(kafka)[-1] == b"more"
@@ -138,32 +135,26 @@ def test_any_concurrency_takes_the_lease_back(kafka: ServedKafka, how: str) -> N
         assert reported["records_delivered"] == reported["records"] == len(values(kafka))
 
 
-def _held(gate: threading.Event) -> Any:
-    async def handler(_: Call) -> None:
-        await asyncio.to_thread(gate.wait, SOON_S)
-
-    return handler
-
-
 @pytest.mark.parametrize("trouble", ["refused", "lost", "broken", "too large"])
 def test_the_engine_mends_every_failed_request(kafka: ServedKafka, trouble: str) -> None:
     left = [None]
 
-    def once(call: Call) -> Any:
+    def once(request: Request) -> Any:
         if not left:
             return None
         left.clear()
         if trouble == "refused":
-            return errors(ErrorCode.NOT_ENOUGH_REPLICAS)(call)
+            return errors(ErrorCode.NOT_ENOUGH_REPLICAS)(request)
         if trouble == "too large":
-            return errors(ErrorCode.MESSAGE_TOO_LARGE)(call)
-        if trouble == "lost":
-            kafka._on_Produce(call)
+            return errors(ErrorCode.MESSAGE_TOO_LARGE)(request)
         return HANGUP
 
     with kafwire.Producer(kafka.bootstrap, linger_ms=0, retry_backoff_ms=1, retry_backoff_max_ms=1) as producer:
         count = leased(producer)
-        kafka.on("Produce", once)
+        if trouble == "lost":
+            kafka.drop_response("Produce")
+        else:
+            kafka.on("Produce", once)
         delivery = producer.send("t", b"hard", partition=0)
         if trouble == "too large":
             with pytest.raises(KafkaError, match="max.message.bytes"):
@@ -189,7 +180,7 @@ def test_a_request_without_a_response_runs_out_of_time(kafka: ServedKafka, monke
             delivery.result(SOON_S)
         assert caught.value.in_doubt
         kafka.off("Produce")
-        kafka.break_off()
+        kafka.disconnect()
 
 
 def test_an_unused_partition_is_given_back(kafka: ServedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,8 +204,8 @@ def test_an_unused_partition_is_given_back(kafka: ServedKafka, monkeypatch: pyte
 def test_a_wait_that_timed_out_gets_nothing_and_the_record_goes_on(kafka: ServedKafka) -> None:
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
         count = leased(producer)
-        gate = threading.Event()
-        kafka.on("Produce", _held(gate))
+        held = contextlib.ExitStack()
+        held.enter_context(kafka.hold("Produce"))
         assert counted(producer)["batches_in_flight"] == 0
         delivery = producer.send("t", b"slow", partition=0)
         assert counted(producer)["batches_in_flight"] == 1
@@ -222,7 +213,7 @@ def test_a_wait_that_timed_out_gets_nothing_and_the_record_goes_on(kafka: Served
             delivery.result(0.01)
         called: list[Any] = []
         delivery.add_done_callback(called.append)
-        gate.set()
+        held.close()
         assert delivery.result(SOON_S).offset == count
         until(lambda: called == [delivery], "its callback runs")
         assert producer.send("t", b"next", partition=0).result(SOON_S).offset == count + 1
@@ -253,13 +244,13 @@ def test_a_signal_handler_may_wait_for_the_delivery_of_its_thread(kafka: ServedK
     """The response comes once: the first wait is called off, and the engine resolves both."""
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
         count = leased(producer)
-        gate = threading.Event()
-        kafka.on("Produce", _held(gate))
+        held = contextlib.ExitStack()
+        held.enter_context(kafka.hold("Produce"))
         delivery = producer.send("t", b"slow", partition=0)
         offsets = []
 
         def wait_too() -> None:
-            gate.set()
+            held.close()
             offsets.append(delivery.result(SOON_S).offset)
 
         began = time.monotonic()
@@ -273,8 +264,8 @@ def test_a_signal_handler_may_wait_for_the_delivery_of_its_thread(kafka: ServedK
 def test_a_purge_ends_a_wait_for_a_record_in_flight(kafka: ServedKafka) -> None:
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
         leased(producer)
-        gate = threading.Event()
-        kafka.on("Produce", _held(gate))
+        held = contextlib.ExitStack()
+        held.enter_context(kafka.hold("Produce"))
         delivery = producer.send("t", b"slow", partition=0)
         purged: list[int] = []
         began = time.monotonic()
@@ -285,19 +276,19 @@ def test_a_purge_ends_a_wait_for_a_record_in_flight(kafka: ServedKafka) -> None:
             delivery.result(SOON_S)
         assert time.monotonic() - began < SOON_S / 2, "the response is not waited for"
         assert purged == [1]
-        gate.set()
+        held.close()
 
 
 def test_a_purge_takes_it_back_and_gives_up_records_in_flight(kafka: ServedKafka) -> None:
     with kafwire.Producer(kafka.bootstrap, linger_ms=0) as producer:
         count = leased(producer)
-        gate = threading.Event()
-        kafka.on("Produce", _held(gate))
+        held = contextlib.ExitStack()
+        held.enter_context(kafka.hold("Produce"))
         delivery = producer.send("t", b"slow", partition=0)
         assert producer.purge(in_flight=True) == 1
         with pytest.raises(KafkaError, match="purged before they were acknowledged"):
             delivery.result(SOON_S)
-        gate.set()
+        held.close()
         kafka.off("Produce")
         assert producer.send("t", b"next", partition=0).result(SOON_S).offset == count + 1
         assert values(kafka)[count:] == [b"slow", b"next"]

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from kafwire.errors import ErrorCode, KafkaError
-from kafwire.testing.simulation.kafka import DROPPED, HANGUP, NEVER, Call
+from kafwire.testing.simulation.calls import DROPPED, HANGUP, NEVER, Call
 from tests.support import seeds
 from tests.support.simulated.producer import Work, errors, log_of, produced, values
 from tests.support.simulated.world import World
@@ -64,7 +64,7 @@ class Story:
         if event < 0.05:
             return HANGUP
         if event < 0.25:
-            self.world._on_Produce(call)
+            self.world.serve(call)
             if event < 0.10:
                 self.restart(call.node)
             late = errors(

@@ -20,7 +20,7 @@ from kafwire.errors import (
 from kafwire.producer.buffer._batch import BatchDelivery
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.records._arrow_rows import RowsReader
-from kafwire.testing.simulation.kafka import HANGUP, Call
+from kafwire.testing.simulation.calls import HANGUP, Call
 from tests.support.simulated.producer import Work, errors, log_of, produced, values
 from tests.support.simulated.world import World
 
@@ -31,7 +31,7 @@ def test_a_retried_batch_keeps_its_number_and_is_not_stored_twice() -> None:
     """The response is lost after the broker has stored the batch."""
 
     def store_and_hang_up(call: Call) -> Any:
-        world._on_Produce(call)
+        world.serve(call)
         return HANGUP if len(world.made("Produce")) == 1 else None
 
     with World() as world:
@@ -196,7 +196,7 @@ def test_the_halves_of_a_batch_stored_as_a_whole_are_not_stored_beside_it(*, may
     """Stored, response lost, then the topic's limit is lowered. A producer that may read finds them in the whole."""
 
     def lose_the_response(call: Call) -> Any:
-        world._on_Produce(call)
+        world.serve(call)
         world.off("Produce")
         world.refuse = limited(4)
         return HANGUP

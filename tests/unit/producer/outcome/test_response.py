@@ -9,7 +9,7 @@ import pytest
 from kafwire import protocol
 from kafwire.errors import ErrorCode, KafkaTimeoutError
 from kafwire.producer.outcome.sequencer import Identity
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.producer import Work, errors, log_of, produced, values
 from tests.support.simulated.world import World
 
@@ -52,7 +52,7 @@ def test_the_errors_of_single_records_are_reported() -> None:
 
 def test_a_response_that_cannot_be_read_is_an_unknown_fate() -> None:
     def garble(call: Call) -> Any:
-        world._on_Produce(call)
+        world.serve(call)
         return b"\0\xff\xff" if len(world.made("Produce")) == 1 else None
 
     with World() as world:

@@ -14,7 +14,7 @@ from kafwire.errors import KafkaConnectionError
 from kafwire.producer.outcome import outcomes
 from kafwire.producer.send import dispatcher
 from kafwire.protocol import ProduceRequest
-from kafwire.testing.simulation.kafka import NEVER, Call
+from kafwire.testing.simulation.calls import NEVER, Call
 from tests.support.simulated.producer import Work, log_of, produced, values
 from tests.support.simulated.world import World
 

@@ -9,7 +9,7 @@ import pytest
 
 from kafwire.errors import ErrorCode, KafkaError, KafkaTimeoutError
 from kafwire.producer.outcome.sequencer import Identity
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from tests.support import seeds
 from tests.support.simulated.producer import Work, errors, log_of, values
 from tests.support.simulated.world import World
@@ -95,7 +95,7 @@ def test_the_outcome_of_an_expired_record_is_true_and_it_is_never_stored_twice(s
         if event < 0.15:
             return HANGUP
         if event < 0.30:
-            world._on_Produce(call)
+            world.serve(call)
             return HANGUP if chance.random() < 0.7 else NEVER
         if event < 0.40:
             return NEVER

@@ -8,7 +8,7 @@ import pytest
 
 from kafwire.errors import ErrorCode, KafkaTimeoutError
 from kafwire.producer.send.flush import undelivered
-from kafwire.testing.simulation.kafka import NEVER
+from kafwire.testing.simulation.calls import NEVER
 from tests.support import seeds
 from tests.support.simulated.producer import Work, errors, values
 from tests.support.simulated.world import World

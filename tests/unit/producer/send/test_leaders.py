@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from typing import Any
 
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.producer import Work, log_of, values
 from tests.support.simulated.world import World
 
@@ -53,7 +53,7 @@ def test_nothing_goes_to_a_new_leader_before_the_old_one_has_responded() -> None
 
 def test_a_throttled_connection_sends_nothing_until_it_may() -> None:
     def throttle(call: Call) -> Any:
-        response = world._on_Produce(call)
+        response = world.serve(call)
         response.throttle_time_ms = 2_000
         return response
 
@@ -70,7 +70,7 @@ def test_a_throttled_connection_sends_nothing_until_it_may() -> None:
 
 def test_a_slow_broker_is_not_taken_for_one_that_hangs_since_it_led_an_idle_partition_once() -> None:
     async def slow(call: Call) -> Any:
-        response = world._on_Produce(call)
+        response = world.serve(call)
         await asyncio.sleep(2)
         return response
 

@@ -10,7 +10,7 @@ import pytest
 
 from kafwire.errors import KafkaError, PurgedError, TransactionAbortableError
 from kafwire.records._arrow_rows import RowsReader
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from tests.support.pass_clock import PassClock
 from tests.support.simulated.producer import Work
 from tests.support.simulated.world import World

@@ -13,7 +13,7 @@ from kafwire.errors import ConfigError, ErrorCode, KafkaError
 from kafwire.producer.buffer._batch import BatchDelivery
 from kafwire.records import decode_batches
 from kafwire.records._arrow_rows import RowsReader
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from tests.support.pass_clock import PassClock
 from tests.support.simulated.producer import Work, errors, log_of, produced
 from tests.support.simulated.world import World
@@ -167,7 +167,7 @@ def test_records_that_kafwire_may_not_have_placed_fail() -> None:
 def test_records_that_may_be_in_the_old_topic_are_in_doubt_and_not_sent_to_the_new_one(lost: str) -> None:
     def lose(call: Call) -> Any:
         if lost == "after":
-            world._on_Produce(call)
+            world.serve(call)
         return HANGUP
 
     with World() as world:
@@ -321,7 +321,7 @@ def test_a_leader_of_the_deleted_topic_is_not_taken_for_the_leader_of_the_new_on
 
 def test_a_search_in_the_topic_that_was_is_not_in_the_way_of_one_in_the_new_topic() -> None:
     def store_and_forget(call: Call) -> Any:
-        world._on_Produce(call)
+        world.serve(call)
         world.forget_producers(call.node, 0)
         world.off("Produce")
         return HANGUP

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafwire.errors import BrokerError, ErrorCode, KafkaError
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from tests.support import seeds
 from tests.support.simulated.producer import Work, errors, log_of, produced, values
 from tests.support.simulated.world import World
@@ -171,7 +171,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_happens(seed: int) -> 
         if event < 0.10:
             return HANGUP
         if event < 0.20:
-            world._on_Produce(call)
+            world.serve(call)
             return HANGUP
         if event < 0.30:
             return errors(chance.choice([ErrorCode.NOT_LEADER_OR_FOLLOWER, 7, 19, 56]))(call)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kafwire.records._arrow_rows import RowsReader
-from kafwire.testing.simulation.kafka import NEVER, Call
+from kafwire.testing.simulation.calls import NEVER, Call
 from tests.support.deadlines import ended
 from tests.support.simulated.producer import Work, log_of, produced
 from tests.support.simulated.world import World

@@ -9,7 +9,7 @@ import pytest
 
 from kafwire.errors import ErrorCode, KafkaTimeoutError
 from kafwire.producer.outcome.sequencer import LAST_EPOCH, Identity
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from tests.support.simulated.producer import ONE_EACH, Work, errors, log_of, numbers, produced, started, values
 from tests.support.simulated.world import World
 
@@ -18,7 +18,7 @@ def store_and(world: World, response: Any) -> Any:
     """A handler that stores the records, and returns another response."""
 
     def handler(call: Call) -> Any:
-        world._on_Produce(call)
+        world.serve(call)
         return response(call) if callable(response) else response
 
     return handler
@@ -175,7 +175,7 @@ def test_sequences_survive_metadata_that_lacks_the_topic_for_a_while(how: str) -
             work.flush()
         topic, leader = world.topics["t"], log_of(world).leader
         if how == "omitted":
-            world.delete_topic("t")
+            world.topics.pop("t")
         else:
             topic.partitions[0].leader = -1
         world.run(work.cluster.refresh(["t"]))
@@ -214,7 +214,6 @@ def test_out_of_order_sequence_after_an_unclean_election() -> None:
             work.flush()
         log = log_of(world)
         world.lose_records("t", 0, 1, 2)
-        log.producers[1000][1].pop()
         deliveries = [work.send("t", value) for value in values(7, size=60)[2:]]
         other = work.send("t", b"other", partition=1)
         work.flush()
@@ -228,7 +227,7 @@ def test_unknown_producer_id() -> None:
     """Retention has deleted all that the broker had of the producer, and an old broker says so (KIP-360)."""
     with World() as world:
         work = started(world)
-        log_of(world).producers.clear()
+        log_of(world).producers.entries.clear()
         old = errors(ErrorCode.UNKNOWN_PRODUCER_ID)
         world.on("Produce", lambda call: None if produced(call)[0][1].producer_epoch else old(call))
         deliveries = [work.send("t", value) for value in values(3, size=60)]
@@ -284,7 +283,7 @@ def test_epochs_run_out(code: int) -> None:
 def test_invalid_producer_epoch_takes_a_new_producer_id() -> None:
     with World() as world:
         work = started(world)
-        log_of(world).producers[1000] = (7, log_of(world).producers[1000][1])
+        log_of(world).producers.entries[1000].epoch = 7
         deliveries = [work.send("t", value) for value in values(4, size=60)]
         work.flush()
         assert log_of(world).values() == [b"first", *values(4, size=60)]

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
+from kafwire.broker.topics.topics import Topic
 from kafwire.errors import ConfigError, ErrorCode, KafkaError
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
-from kafwire.testing.simulation.log import Topic
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call
 from tests.support import seeds
 from tests.support.simulated.producer import Work, errors, values
 from tests.support.simulated.world import World
@@ -115,21 +115,21 @@ class Schedule:
         if event < 0.06:
             return HANGUP
         if event < 0.12:
-            self.world._on_Produce(call)
+            self.world.serve(call)
             return HANGUP
         if event < 0.20:
             code = self.chance.choice(CODES)
             if code in AFTER_STORING and (
                 code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND or self.chance.random() < 0.5
             ):
-                self.world._on_Produce(call)
+                self.world.serve(call)
             return errors(code)(call)
         if event < 0.26:
             self.move_leader()
             return None
         if event < 0.30:
             return NEVER
-        self.world._on_Produce(call)
+        self.world.serve(call)
         return NEVER
 
     async def respond_late(self, call: Call, seconds: float) -> Any:
@@ -141,15 +141,15 @@ class Schedule:
         return response
 
     def hinted(self, call: Call) -> Any:
-        response = self.world._on_Produce(call)
+        response = self.world.serve(call)
         if not self.hints or call.version < 10:
             return response
         for topic in response.responses:
-            known = self.world.find(topic.name, topic.topic_id)
+            known = self.world.state.topics.find(topic.name, topic.topic_id)
             for part in topic.partition_responses:
                 if part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and known is not None:
                     log = known.partitions[part.index]
-                    part.current_leader.leader_id, part.current_leader.leader_epoch = log.leader, log.epoch
+                    part.current_leader.leader_id, part.current_leader.leader_epoch = log.leader, log.leader_epoch
                     node = self.world.nodes[log.leader]
                     response.node_endpoints = [
                         *response.node_endpoints,

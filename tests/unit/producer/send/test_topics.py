@@ -12,7 +12,6 @@ from kafwire.errors import ErrorCode
 from kafwire.producer.buffer._batch import BatchDelivery
 from kafwire.records import decode_batches
 from kafwire.records._arrow_rows import RowsReader
-from kafwire.testing.simulation.kafka import Log
 from tests.support.simulated.producer import Work, errors, log_of
 from tests.support.simulated.world import World
 
@@ -151,7 +150,7 @@ def test_new_partitions_are_used_once_they_are_known() -> None:
     with World() as world:
         topic = world.create_topic("t")
         work = Work(world, "t")
-        topic.partitions.append(Log(leader=1))
+        world.add_partitions(topic.name, 1)
         world.on(
             "Produce",
             lambda call: errors(ErrorCode.NOT_LEADER_OR_FOLLOWER)(call) if len(world.made("Produce")) == 1 else None,

@@ -26,9 +26,9 @@ from kafwire.errors import (
 )
 from kafwire.producer.transactions.state import State
 from kafwire.protocol import ProduceRequest
-from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call, Response
-from kafwire.testing.simulation.transactions import committed_values
+from kafwire.testing.simulation.calls import HANGUP, NEVER, Call, Response
 from tests.support.simulated.consumer import Consuming
+from tests.support.simulated.producer import committed_values
 from tests.support.simulated.world import World
 from tests.support.transactional_producer import IN, Transacting, lose, refuse
 
@@ -152,7 +152,7 @@ def test_a_slow_end_does_not_decide_a_later_transaction(world: World) -> None:
     work.begin()
     work.send("t", b"2")
     work.flush()
-    response = world._on_EndTxn(slow[0])  # now
+    response = world.serve(slow[0])  # now
     assert response.error_code == ErrorCode.PRODUCER_FENCED or response.producer_epoch > slow[0].message.producer_epoch
     world.pass_time(1)
     work.send("t", b"3", partition=1)
@@ -297,7 +297,7 @@ def test_the_coordinator_has_forgotten_the_producer(world: World) -> None:
         work.send("t", b"lost", partition=number + 1)
         work.flush()
         before = work.identity
-        world.transactions.clear()
+        world.transactions.by_id.clear()
         if committed:
             with pytest.raises(TransactionAbortableError, match="INVALID_PRODUCER_ID_MAPPING"):
                 work.commit()
@@ -348,7 +348,7 @@ def test_a_batch_of_unknown_fate_does_not_come_late(world: World) -> None:
     work.begin()
     work.send("t", b"2", partition=1)
     work.flush()
-    world._on_Produce(late[0])
+    world.serve(late[0])
     work.commit()
     assert work.seen == [b"2"]
 
@@ -377,7 +377,7 @@ def test_an_aborted_record_without_a_response_is_reported_as_perhaps_stored(worl
     def handler(call: Call) -> Response:
         sends.append(call)
         if stored and len(sends) == 1:
-            world._on_Produce(call)
+            world.serve(call)
         return HANGUP
 
     world.on("Produce", handler)
@@ -540,7 +540,8 @@ def test_a_delivery_after_the_transaction_timed_out_is_abortable(world: World, *
     work.flush()
 
     async def expire() -> None:
-        world.expire_transaction("x")
+        world.transactions.expire_transaction("x")
+        world.changed()
 
     world.run(expire())
     world.pass_time(1)
@@ -596,7 +597,8 @@ def test_the_coordinator_aborts_a_transaction_that_takes_too_long(world: World) 
     work.flush()
 
     async def expire() -> None:
-        world.expire_transaction("x")
+        world.transactions.expire_transaction("x")
+        world.changed()
 
     world.run(expire())
     if world.transaction_version == 1:
@@ -616,7 +618,7 @@ def test_an_abort_while_the_transaction_before_is_still_being_ended(world: World
     work = Transacting(world)
     work.transact(b"1")
     world.pass_time(1)
-    world.marker_delay_s = 5.0
+    world.transactions.marker_delay_ms = 5_000.0
     work.transact(b"2")
     work.begin()
     unsent = work.send("t", b"3")
@@ -1053,7 +1055,7 @@ def test_the_version_is_that_of_the_newest_news() -> None:
         world.create_topic("t")
         work = Transacting(world)
         work.transact(b"1")
-        world.transaction_version, world.features_epoch = 2, 2
+        world.transaction_version, world.state.features_epoch = 2, 2
         work.transact(b"2")  # no response has it yet
         assert [call.version for call in world.made("EndTxn")] == [4, 4]
         world.break_connections(1)
@@ -1076,7 +1078,7 @@ def test_an_epoch_is_of_one_version(before: int, after: int) -> None:
         work = Transacting(world)
         work.transact(b"1")
         old = work.identity
-        world.transaction_version, world.features_epoch = after, 2
+        world.transaction_version, world.state.features_epoch = after, 2
         world.break_connections(1)
         world.break_connections(2)
         world.pass_time(1)

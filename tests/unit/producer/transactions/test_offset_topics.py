@@ -10,7 +10,7 @@ import pytest
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.cluster.transaction_member import TransactionMember
 from kafwire.errors import ErrorCode, TransactionAbortableError
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from kafwire.types import ConsumerGroupMetadata
 from tests.support.simulated.world import World
 from tests.support.transactional_producer import IN, Transacting, refusal, refuse

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from kafwire.broker.transactions.transaction_coordinator import Coordinator
+from kafwire.broker.transactions.transaction_coordinator import State as CoordinatorState
 from kafwire.errors import ErrorCode, KafkaError, ProducerFencedError, TransactionError
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.producer.transactions import state as logic
 from kafwire.producer.transactions.state import NO_PRODUCER, State, Transaction
-from kafwire.testing.simulation.transaction_coordinator import Coordinator
-from kafwire.testing.simulation.transaction_coordinator import State as CoordinatorState
 from kafwire.types import ConsumerGroupMetadata
 
 PLACES = [("t", 0), ("t", 1), ("u", 0)]
@@ -54,15 +54,11 @@ class World:
     def append(self, record: Record, who: Identity, version: int) -> int:
         if who.epoch < self.epochs[record.where]:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        groups = {GROUP} if record.where[0] == GROUP else set()
-        places = set() if groups else {record.where}
         if version >= 2:
-            code = self.coordinator.add(who, places, groups)
+            code = self.coordinator.add(who, {record.where})
             if code:
                 return code
-        elif self.coordinator.refuses(who) or not (
-            places <= self.coordinator.partitions and groups <= self.coordinator.groups
-        ):
+        elif self.coordinator.verify(who, record.where):
             return ErrorCode.INVALID_TXN_STATE  # KIP-890: verified also with version 1
         self.epochs[record.where] = max(self.epochs[record.where], who.epoch)
         if record not in self.logs[record.where]:
@@ -70,10 +66,11 @@ class World:
         return 0
 
     def write_markers(self) -> None:
-        found = self.coordinator.complete()
-        if found is not None:
-            committed, partitions, groups = found
-            for where in [*partitions, *((group, 0) for group in groups)]:
+        if self.coordinator.preparing:
+            committed = self.coordinator.state is CoordinatorState.PREPARE_COMMIT
+            places = set(self.coordinator.partitions)
+            self.coordinator.complete()
+            for where in places:
                 self.epochs[where] = max(self.epochs[where], self.coordinator.epoch)
                 for record in self.logs[where]:
                     if record.decided is None:
@@ -123,16 +120,16 @@ class World:
 
         def execute() -> object:
             if isinstance(action, logic.Initialize):
-                return coordinator.initialize(action.current or NO_PRODUCER, new_id=7)
+                return coordinator.initialize(action.current or NO_PRODUCER, new_id=lambda: 7)
             if isinstance(action, logic.AddPartitions):
-                return coordinator.add(who, set(action.partitions), set())
+                return coordinator.add(who, set(action.partitions))
             if isinstance(action, logic.AddOffsets):
-                return coordinator.add(who, set(), {action.group_id})
+                return coordinator.add(who, {(action.group_id, 0)})
             if isinstance(action, logic.CommitOffsets):
                 (record,) = action.offsets.values()
                 assert isinstance(record, Record)
                 return self.append(record, who, version)
-            return coordinator.end(who, commit=action.committed, version=version)
+            return coordinator.end(who, commit=action.committed, version=version, new_id=lambda: 7)
 
         # One that gets its first identity may be fenced by its own late question: nothing is open then.
         response = self.send(execute, logic.API[type(action)], may_be_late=not isinstance(action, logic.Initialize))

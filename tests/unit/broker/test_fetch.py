@@ -1,4 +1,4 @@
-"""The simulated world's brokers, as readers see them: sessions, replicas, epochs, waiting."""
+"""`broker.api.fetch`, as readers see it: sessions, replicas, epochs, waiting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.records import decode_batches, encode_batch
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.world import World
 
 VERSION = 18
@@ -39,7 +39,7 @@ class Reader:
         for name, index in forget:
             request.forgotten_topics_data.append(request.ForgottenTopic(**self._named(name), partitions=[index]))
         call = Call(self.world.engine.now_ms(), self.node, 0, self.version, 1, request)
-        self.response = self.world.run(self.world._on_Fetch(call))
+        self.response = self.world.run(self.world.respond(call))
         names = {topic.topic_id: name for name, topic in self.world.topics.items()}
         return {
             (topic.topic or names.get(topic.topic_id, "?"), part.partition_index): part
@@ -69,7 +69,7 @@ def test_a_session_returns_only_changes(version: int) -> None:
         first.append_values([b"a"])
         assert values(reader.ask((session, 2))["t", 0]) == [b"a"]
         assert reader.ask((session, 3), {("t", 0): 1}) == {}
-        second.stable = 0
+        second.stable_at = 0
         assert reader.ask((session, 4)) == {}
         second.append_values([b"b"])
         assert set(reader.ask((session, 5), None, ("t", 1))) == set()
@@ -165,7 +165,8 @@ def test_aborted_transactions_of_the_returned_records() -> None:
             of = {"transactional": True, "producer_id": producer, "producer_epoch": 0}
             log.append(encode_batch([b"x" * 50], base_sequence=0, **of))  # type: ignore[arg-type]
             log.append(encode_batch([(b"\0\0\0\0", b"\0" * 6)], control=True, **of))  # type: ignore[arg-type]
-        log.aborted = [(9, 4), (7, 0), (8, 2)]
+        for producer, first in ((9, 4), (7, 0), (8, 2)):
+            log.abort(producer, first)
         size = sum(len(stored.data) for stored in log.batches[2:4])
         reader = Reader(world, isolation_level=1)
         asked = {"fetch_offset": 2, "partition_max_bytes": size}
@@ -174,10 +175,10 @@ def test_aborted_transactions_of_the_returned_records() -> None:
         assert [(a.producer_id, a.first_offset) for a in reported.aborted_transactions] == [(9, 4), (8, 2)]
         log.append_values([b"x" * 5000])
         log.append_values([b"y"])
-        log.aborted.append((6, 8))
+        log.abort(6, 8)
         reported = reader.ask((0, -1), {("t", 0): asked})["t", 0]
         assert [(a.producer_id, a.first_offset) for a in reported.aborted_transactions] == [(9, 4), (8, 2)]
-        log.aborted.pop()
+        log.producers.aborted.pop()
         reported = reader.ask((0, -1), {("t", 0): 0})["t", 0]
         assert len(reported.aborted_transactions) == 3
         assert not Reader(world).ask((0, -1), {("t", 0): 0})["t", 0].aborted_transactions
@@ -195,7 +196,7 @@ def test_followers_serve_and_leaders_name_them() -> None:
         assert (reported.preferred_read_replica, reported.records, reported.high_watermark) == (2, b"", 3)
         # Named again and again, although nothing changes.
         assert leader.ask((leader.response.session_id, 1))["t", 0].preferred_read_replica == 2
-        log.follower_ends[2] = 2
+        log.replica_ends[2] = 2
         follower = Reader(world, 2, rack_id="b")
         reported = follower.ask((0, -1), {("t", 0): 0})["t", 0]
         assert (values(reported), reported.high_watermark, reported.preferred_read_replica) == ([b"a", b"b"], 2, -1)
@@ -248,13 +249,13 @@ def test_end_of_epoch() -> None:
             request = protocol.OffsetForLeaderEpochRequest(replica_id=-1)
             asked = request.OffsetForLeaderPartition(partition=0, leader_epoch=epoch, current_leader_epoch=2)
             request.topics = [request.OffsetForLeaderTopic(topic="t", partitions=[asked])]
-            response = world._on_OffsetForLeaderEpoch(Call(0, 1, 0, 4, 1, request))
+            response = world.serve(Call(0, 1, 0, 4, 1, request))
             end = response.topics[0].partitions[0]
             ends[epoch] = (end.error_code, end.leader_epoch, end.end_offset)
         assert ends == {-1: (0, -1, -1), 0: (0, 0, 2), 1: (0, 1, 2), 2: (0, 2, 3), 3: (0, -1, -1)}
         for node, epoch, error in [(2, 2, 6), (1, 1, 74), (1, 3, 75)]:
             asked.current_leader_epoch = epoch
-            response = world._on_OffsetForLeaderEpoch(Call(0, node, 0, 4, 1, request))
+            response = world.serve(Call(0, node, 0, 4, 1, request))
             assert response.topics[0].partitions[0].error_code == error
 
 

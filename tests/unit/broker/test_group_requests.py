@@ -1,4 +1,4 @@
-"""The simulated world's coordinators: the offsets they keep, and the requests they refuse."""
+"""Requests to coordinators: the offsets they keep, and the requests they refuse."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.broker.groups.offsets import OffsetStore
+from kafwire.broker.groups.offsets_topic import Committed as Kept
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.config import ClientConfig
-from kafwire.testing.simulation.groups import Kept
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.world import World
 
 
@@ -25,7 +26,7 @@ def commit(world: World, node: int, partition: int, offset: int, *, topic: str =
     request.topics = [
         request.OffsetCommitRequestTopic(**(named if version >= 10 else {"name": topic}), partitions=[part])
     ]
-    response = world._on_OffsetCommit(Call(0, node, 0, version, 1, request))
+    response = world.serve(Call(0, node, 0, version, 1, request))
     return int(response.topics[0].partitions[0].error_code)
 
 
@@ -43,7 +44,7 @@ def fetch(world: World, node: int, *, version: int = 10, everything: bool = Fals
     else:
         request.group_id = "g"
         request.topics = None if everything else [request.OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
-    response = world._on_OffsetFetch(Call(0, node, 0, version, 1, request))
+    response = world.serve(Call(0, node, 0, version, 1, request))
     group = response.groups[0] if version >= 8 else response
     if group.error_code:
         return group.error_code
@@ -57,7 +58,7 @@ def test_committed_offsets_are_kept(version: int) -> None:
         assert commit(world, 1, 1, 7, version=version) == 0
         assert fetch(world, 1, version=version) == {0: (0, -1), 1: (0, 7)}
         assert fetch(world, 1, version=version, everything=True) == {1: (0, 7)}
-        assert world.committed == {"g": {("t", 1): Kept(7)}}
+        assert {where: kept[:3] for where, kept in world.committed["g"].items()} == {("t", 1): (7, -1, "")}
 
 
 def test_partitions_that_do_not_exist() -> None:
@@ -83,18 +84,11 @@ def test_only_the_coordinator_responds_when_it_has_loaded() -> None:
         assert commit(world, 1, 0, 1) == 16
 
 
-def test_groups_with_members_take_no_commits_from_outside() -> None:
-    with World() as world:
-        world.create_topic("t")
-        world.with_members.add("g")
-        assert commit(world, 1, 0, 7) == 25
-
-
 def test_offsets_that_a_transaction_is_about_to_change() -> None:
     with World() as world:
         world.create_topic("t", partitions=2)
         assert commit(world, 1, 0, 7) == 0
-        world.unstable.add(("g", "t", 0))
+        world.state.part(OffsetStore).add_pending("g", 1, 0, ("t", 0), Kept(8))
         assert fetch(world, 1, stable=True) == {0: (88, -1), 1: (0, -1)}
         assert fetch(world, 1) == {0: (0, 7), 1: (0, -1)}
 
