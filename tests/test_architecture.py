@@ -117,9 +117,9 @@ PRIVATE_FIELDS_SET: dict[str, list[str]] = {
         "_accumulator",
         "_closed",
         "_config",
+        "_core",
         "_engine",
         "_loops",
-        "_sender",
     ],
 }
 # No test, but a program that runs for hours and prints its seed.

@@ -298,7 +298,7 @@ def selection_of(
         )
     pattern = None if pattern is None else pattern_of(pattern)
     names = None if topics is None else names_of(topics)
-    named = _chosen(assign)
+    named = None if assign is None else assignment_of(assign, "assign=list(offsets), start=offsets")
     begin: Start = None
     if isinstance(start, Mapping):
         begin = {partition_of(where): resolve_offset_in(where, point, "start") for where, point in start.items()}
