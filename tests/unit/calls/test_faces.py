@@ -93,7 +93,7 @@ def doors_of(method: ast.AST, functions: set[str]) -> set[str]:
     found = {node.id for node in ast.walk(method) if isinstance(node, ast.Name) and node.id in functions}
     texts = {ast.unparse(node) for node in ast.walk(method) if isinstance(node, ast.Attribute)}
     found |= {text for text in texts if re.fullmatch(r"self\.(_calls\.\w+|_covered)", text)}
-    direct = {text for text in texts if re.fullmatch(r"self\.((_core|_hand|_cluster)\.[\w.]+|[a-z]\w+)", text)}
+    direct = {text for text in texts if re.fullmatch(r"self\.((_core|_cluster)\.[\w.]+|_hand\.take|[a-z]\w+)", text)}
     return found or {text for text in direct if not any(other.startswith(f"{text}.") for other in texts)}
 
 
