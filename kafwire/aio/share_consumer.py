@@ -110,7 +110,12 @@ class AsyncShareConsumer(StartedClient):
             if not fetched:
                 return False
             while fetched:
-                batch = await self._decoded(fetched.popleft())
+                next_range = fetched.popleft()
+                try:
+                    batch = await self._decoded(next_range)
+                except Exception:
+                    self._hand.put_back(next_range)
+                    raise
                 if batch is not None:
                     self._hand.waiting.append(batch)
         return True

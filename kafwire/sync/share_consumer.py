@@ -145,7 +145,12 @@ class ShareConsumer(BlockingClient):
             if not fetched:
                 return False
             while fetched:
-                batch = self._core.batch_of(fetched.popleft())
+                next_range = fetched.popleft()
+                try:
+                    batch = self._core.batch_of(next_range)
+                except BaseException:
+                    self._hand.put_back(next_range)
+                    raise
                 if batch is not None:
                     self._hand.waiting.append(batch)
         return True

@@ -43,18 +43,26 @@ class RecordsInHand:
                 each.say(None, ACCEPT)
         self._core.drop_expired(self.waiting)
 
+    def put_back(self, fetched: FetchedRange) -> None:
+        """Take back a range that was not decoded, for the next read, unless its records were rejected."""
+        if fetched.acquired.waits:
+            self.fetched.appendleft(fetched)
+
     def take(self, most: int | None = None) -> list[ShareBatch]:
-        """Deliver waiting batches: at most so many, or all. An interrupt between the lines loses none."""
-        self._in_hand = list(islice(self.waiting, most))
-        for held in self._in_hand:
+        """Deliver waiting batches: at most so many, or all. An interrupted call leaves all of them waiting."""
+        taken = list(islice(self.waiting, most))
+        batches = [ShareBatch(held) for held in taken]
+        for held in taken:
             held.acquired.see_all()
-            self.waiting.popleft()
-        return [ShareBatch(held) for held in self._in_hand]
+        left = deque(islice(self.waiting, len(taken), None))
+        self.waiting, self._in_hand = left, taken  # last, at once: the next read accepts what is in hand
+        return batches
 
     def begin(self) -> None:
-        """Begin the delivery of the next waiting batch's records."""
-        self._batch = self.waiting.popleft()
-        self._records = self._batch.one_by_one() if self._core.explicit else self._batch.in_turn()
+        """Begin the delivery of the next waiting batch's records. An interrupted call leaves the batch waiting."""
+        batch, left = self.waiting[0], deque(islice(self.waiting, 1, None))
+        records = batch.one_by_one() if self._core.explicit else batch.in_turn()
+        self.waiting, self._batch, self._records = left, batch, records
 
     def next(self) -> Record | None:
         """Return the next record, which in implicit mode accepts the one before it; None: another batch is needed."""

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from kafwire.consumer.share.acquired import ACCEPT, RELEASE, AcquiredRange
+from kafwire.consumer.share.acquired_decoder import AcquiredDecoder
 from kafwire.consumer.share.fetch_turns import TURN_MS
+from kafwire.consumer.share.held_batch import HeldBatch
 from kafwire.consumer.share.lock_renewal import SILENCE_MS
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.waiting_ranges import EARLY_MS, WaitingRanges
@@ -263,3 +265,71 @@ def test_seen_expired_or_lost_ranges_are_not_renewed() -> None:
     assert waiting.take_due(400.0) == []
     assert len(waiting) == 0
     assert waiting.next_ms == math.inf
+
+
+def test_an_interrupted_poll_accepts_nothing_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ShareWorld() as world, world.consumer() as consumer:
+        (first,) = consumer.poll(PATIENCE_S)
+        first.release(first[0])
+        consumer.commit()
+        see_all, seen = AcquiredRange.see_all, list[AcquiredRange]()
+
+        def interrupted(acquired: AcquiredRange) -> None:
+            seen.append(acquired)
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+            see_all(acquired)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(AcquiredRange, "see_all", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(PATIENCE_S)
+        found = consumer.poll(PATIENCE_S)
+        assert [batch.base_offset for batch in found] == [0, BATCH]
+        assert not any(batch.is_acknowledged for batch in found)
+
+
+def test_records_whose_decoding_is_interrupted_come_with_the_next_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ShareWorld() as world, world.consumer() as consumer:
+
+        def interrupted(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(AcquiredDecoder, "decode", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(PATIENCE_S)
+        (batch,) = consumer.poll(PATIENCE_S)
+        assert (batch.base_offset, batch.delivery_count) == (0, 1)
+
+
+def test_an_interrupted_loop_over_records_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ShareWorld() as world, world.consumer() as consumer:
+
+        def interrupted(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(HeldBatch, "in_turn", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                next(iter(consumer))
+        assert next(iter(consumer)).offset == 0
+
+
+def test_records_that_an_async_consumer_cannot_decode_come_with_the_next_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ShareWorld() as world:
+
+        async def read() -> list[ShareBatch]:
+            async with world.async_consumer() as consumer:
+
+                def failing(*_: object) -> None:
+                    raise MemoryError
+
+                with monkeypatch.context() as patch:
+                    patch.setattr(AcquiredDecoder, "decode", failing)
+                    with pytest.raises(MemoryError):
+                        await consumer.poll(PATIENCE_S)
+                return await consumer.poll(PATIENCE_S)
+
+        (batch,) = world.run(read())
+        assert (batch.base_offset, batch.delivery_count) == (0, 1)
