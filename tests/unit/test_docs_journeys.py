@@ -66,3 +66,10 @@ def test_a_function_that_is_gone_is_noticed() -> None:
     assert [is_defined(source, name) for name in ("A.f", "B.g", "h", "A.g", "B.f", "f", "C.f")] == [True] * 3 + [
         False
     ] * 4
+
+
+def test_the_files_that_the_design_names_exist() -> None:
+    text = (ROOT / "docs" / "design.md").read_text()
+    named = set(re.findall(r"`(\w+/[\w/]+\.(?:pyx?|pxd|[ch]))", text))
+    there = [path.as_posix() for top in ("kafwire", "scripts", "tests") for path in (ROOT / top).rglob("*.*")]
+    assert {file for file in named if not any(path.endswith(f"/{file}") for path in there)} == set()
