@@ -106,7 +106,7 @@ class AsyncShareConsumer(StartedClient):
         more = begin()
         while not self._hand.waiting:
             if not fetched:
-                fetched += await on_engine(self._engine, more())
+                await on_engine(self._engine, more())
             if not fetched:
                 return False
             while fetched:

@@ -14,7 +14,6 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ShareConsumerConfig, from_config
 from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_core import ShareCore
-from kafwire.consumer.share.share_fetcher import FetchedRange
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
 from kafwire.serializer_calls import Deserializers
@@ -31,19 +30,25 @@ class ShareCalls:
         self._core = core
         self.hand = RecordsInHand(core)
 
-    def read(self, timeout: float | None, *, by_silence: bool) -> Callable[[], Work[list[FetchedRange]]]:
+    def read(self, timeout: float | None, *, by_silence: bool) -> Callable[[], Work[None]]:
         """Return the function that begins a read: it counts the records in hand as processed.
 
-        It returns the work that waits for the next ranges until the timeout.
+        It returns the work that waits for the next ranges until the timeout, and adds them to the hand: a cancelled or
+        interrupted call loses none.
         """
         return partial(self._begin, milliseconds(timeout), by_silence=by_silence)
 
-    def _begin(self, limit_ms: int, *, by_silence: bool) -> Work[list[FetchedRange]]:
+    def _begin(self, limit_ms: int, *, by_silence: bool) -> Work[None]:
         core, now_ms = self._core, self._core.cluster.engine.now_ms
         until_ms = now_ms() + limit_ms
         silence = core.silence(limit_ms) if by_silence else None
         self.hand.settle()
-        return lambda: core.next(None if limit_ms < 0 else max(0.0, until_ms - now_ms()), silence)
+
+        async def more() -> None:
+            left_ms = None if limit_ms < 0 else max(0.0, until_ms - now_ms())
+            self.hand.fetched.extend(await core.next(left_ms, silence))
+
+        return more
 
     def commit(self, timeout: float | None) -> Work[None]:
         """Wait for the responses to all acknowledgements."""

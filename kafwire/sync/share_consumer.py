@@ -141,7 +141,7 @@ class ShareConsumer(BlockingClient):
         more, fetched = self._calls.read(timeout, by_silence=by_silence)(), self._hand.fetched
         while not self._hand.waiting:
             if not fetched:
-                fetched += self._engine.run(more)
+                self._engine.run(more)
             if not fetched:
                 return False
             while fetched:

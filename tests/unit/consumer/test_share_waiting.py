@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import logging
@@ -18,6 +19,7 @@ from kafwire.consumer.share.fetch_turns import TURN_MS
 from kafwire.consumer.share.held_batch import HeldBatch
 from kafwire.consumer.share.lock_renewal import SILENCE_MS
 from kafwire.consumer.share.share_batch import ShareBatch
+from kafwire.consumer.share.share_fetcher import FetchedRange, ShareFetcher
 from kafwire.consumer.share.waiting_ranges import EARLY_MS, WaitingRanges
 from tests.support.share.world import BATCH, BATCHES, ShareWorld
 
@@ -333,3 +335,43 @@ def test_records_that_an_async_consumer_cannot_decode_come_with_the_next_read(mo
 
         (batch,) = world.run(read())
         assert (batch.base_offset, batch.delivery_count) == (0, 1)
+
+
+def test_ranges_that_arrive_as_a_poll_is_cancelled_come_with_the_next_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine has handed the ranges out, and the caller stops waiting before it is woken."""
+    with ShareWorld() as world:
+
+        async def read() -> list[ShareBatch]:
+            async with world.async_consumer() as consumer:
+                polling = asyncio.ensure_future(consumer.poll(PATIENCE_S))
+                take = ShareFetcher.next
+
+                async def cancelled(*args: Any) -> list[FetchedRange]:
+                    found = await take(*args)
+                    polling.cancel()
+                    return found
+
+                with monkeypatch.context() as patch:
+                    patch.setattr(ShareFetcher, "next", cancelled)
+                    with pytest.raises(asyncio.CancelledError):
+                        await polling
+                return await consumer.poll(PATIENCE_S)
+
+        found = world.run(read())
+        assert [(batch.base_offset, batch.delivery_count) for batch in found] == [(0, 1)]
+
+
+def test_ranges_that_arrive_as_a_poll_is_interrupted_come_with_the_next_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ShareWorld() as world, world.consumer() as consumer:
+        run = world.engine.run
+
+        def interrupted(*args: Any) -> None:
+            run(*args)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(world.engine, "run", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(PATIENCE_S)
+        found = consumer.poll(PATIENCE_S)
+        assert [(batch.base_offset, batch.delivery_count) for batch in found] == [(0, 1)]
