@@ -336,8 +336,9 @@ class AsyncConsumer(StartedClient):
             >>> asyncio.run(main())
             0 3
         """
-        feed, _ = await self._move(self._calls.open_feed(timeout))
+        feed, opening, _ = self._calls.new_feed(timeout)
         try:
+            await self._move(opening)
             while feed.is_open:
                 await self._reading.attend()
                 claim = await on_engine(self._engine, feed.next())

@@ -78,15 +78,10 @@ class ConsumerCalls:
         """Return the claim of a stream of one partition, not taken yet, and the stream's timeout in milliseconds."""
         return self._core.assignment.new_claim(partition_of(partition)), milliseconds(timeout)
 
-    def open_feed(self, timeout: float | None) -> Move[tuple[PartitionFeed, int]]:
-        """Open the feed of streams, and return it with their timeout in milliseconds."""
-        timeout_ms = milliseconds(timeout)
-
-        async def open_feed() -> tuple[PartitionFeed, int]:
-            await self._core.rejoin_after_error()
-            return await self._core.open_feed(), timeout_ms
-
-        return Move(open_feed)
+    def new_feed(self, timeout: float | None) -> tuple[PartitionFeed, Move[None], int]:
+        """Return the feed of streams, the call that opens it, and the streams' timeout in milliseconds."""
+        timeout_ms, feed = milliseconds(timeout), self._core.new_feed()
+        return feed, Move(partial(self._core.open_feed, feed)), timeout_ms
 
     def arrow_stream(self, timeout: float | None) -> Move[Callable[..., FetchReader]]:
         """Begin to read all partitions; return the function that makes their reader."""

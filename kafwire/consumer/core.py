@@ -291,12 +291,16 @@ class ConsumerCore:
         await self.denied.try_all(claim.where)
         await self.assignment.claim(claim)
 
-    async def open_feed(self) -> PartitionFeed:
+    def new_feed(self) -> PartitionFeed:
+        """Return a feed of partitions; `open_feed` gives it some. From any thread."""
+        return PartitionFeed(lambda: self.needs_attention)
+
+    async def open_feed(self, feed: PartitionFeed) -> None:
         """Open a feed, see `Assignment.open_feed`. After `stop` it is closed."""
-        feed = self.assignment.open_feed(lambda: self.needs_attention)
+        await self.rejoin_after_error()
+        self.assignment.open_feed(feed)
         if self._stopped:
             feed.close()
-        return feed
 
     def stop(self) -> None:
         """Deliver no more records: streams and waiting reads end."""

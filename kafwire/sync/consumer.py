@@ -276,8 +276,9 @@ class Consumer(BlockingClient):
         """
         from kafwire.sync.partition_stream import PartitionStream
 
-        feed, timeout_ms = self._move(self._calls.open_feed(timeout))
+        feed, opening, timeout_ms = self._calls.new_feed(timeout)
         try:
+            self._move(opening)
             while feed.is_open:
                 if self._core.needs_attention:
                     self._core.attend()

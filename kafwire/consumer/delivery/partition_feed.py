@@ -10,7 +10,11 @@ from kafwire.consumer.delivery.partition_claim import Claim
 
 
 class PartitionFeed:
-    """The source of `partitions()`. Lives on the engine."""
+    """The source of `partitions()`. Made in the reader's thread, lives on the engine.
+
+    The call that opens it may be cancelled or interrupted and yet have run. So the call returns nothing: the maker of a
+    feed closes it without knowing if it was opened.
+    """
 
     def __init__(self, is_disturbed: Callable[[], bool]) -> None:
         """`is_disturbed` returns True if the iterating thread must first run handlers or raise an error."""

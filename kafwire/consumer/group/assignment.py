@@ -318,14 +318,13 @@ class Assignment:
         """Return True if a stream has claimed the partition, whether or not it has begun to read."""
         return cursor in self._claimed
 
-    def open_feed(self, is_disturbed: Callable[[], bool]) -> PartitionFeed:
+    def open_feed(self, feed: PartitionFeed) -> None:
         """Claim each current and future partition for a stream of its own, which the feed delivers."""
         if self.feed is not None and self.feed.is_open:
             raise KafkaError("partitions() is iterated over already: close that iterator first")
-        self.feed = PartitionFeed(is_disturbed)
+        self.feed = feed
         for cursor in self._fetcher.cursors.values():
             self._offer(cursor)
-        return self.feed
 
     def _offer(self, cursor: FetchCursor) -> None:
         if self.feed is not None and self.feed.is_open and cursor not in self._claimed and cursor not in self._ending:

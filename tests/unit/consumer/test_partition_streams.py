@@ -11,6 +11,7 @@ import pytest
 import kafwire
 import kafwire.testing
 from kafwire.aio.partition_stream import AsyncPartitionStream
+from kafwire.consumer.group.assignment import Assignment
 from kafwire.errors import CommitFailedError, KafkaError
 from kafwire.types import TopicPartition
 from tests.support.group.consumers import PROTOCOLS, GroupWorld, Member
@@ -286,6 +287,33 @@ def test_partitions_are_given_to_one_iterator() -> None:
             await anext(streams)
             with pytest.raises(KafkaError, match="already"):
                 await anext(member.consumer.partitions())
+            await streams.aclose()
+
+        group.world.run(main())
+
+
+def test_an_iterator_that_is_cancelled_as_it_opens_leaves_the_partitions_to_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The engine has opened the feed, and the caller stops waiting before it is woken."""
+    with GroupWorld() as group:
+
+        async def main() -> None:
+            (member,) = await group.add()
+            await member._stop_reading()
+            opening = asyncio.ensure_future(anext(member.consumer.partitions()))
+            open_feed = Assignment.open_feed
+
+            def cancelled(*args: Any) -> Any:
+                opening.cancel()
+                return open_feed(*args)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(Assignment, "open_feed", cancelled)
+                with pytest.raises(asyncio.CancelledError):
+                    await opening
+            streams = member.consumer.partitions()
+            assert isinstance(await anext(streams), AsyncPartitionStream)
             await streams.aclose()
 
         group.world.run(main())
