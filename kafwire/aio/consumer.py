@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, ov
 
 from kafwire.aio.batch_reader import BatchReading
 from kafwire.aio.bridge import StartedClient, on_engine
-from kafwire.calls.consumer import ConsumerCalls, Move, consumer_core, keywords_of, servers_first
+from kafwire.calls.consumer import ConsumerCalls, Move, closing_seconds, consumer_core, keywords_of, servers_first
 from kafwire.cluster.list_offsets import EARLIEST, LATEST
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig
@@ -573,7 +573,7 @@ class AsyncConsumer(StartedClient):
 
         A call that is cancelled leaves nothing open.
         """
-        await self._close(timeout, failed=False)
+        await self._close(closing_seconds(timeout), failed=False)
 
     async def _close(self, timeout: float, *, failed: bool) -> None:  # noqa: ASYNC109
         if self._closed or self._engine.is_over:

@@ -194,8 +194,9 @@ class AsyncShareConsumer(StartedClient):
         """
         if self._closed or self._engine.is_over:
             return
+        close = self._calls.close(timeout)
         self._closed = True
-        closing = asyncio.ensure_future(on_engine(self._engine, self._core.close(timeout)))
+        closing = asyncio.ensure_future(on_engine(self._engine, close()))
         await asyncio.shield(closing)
 
     def __repr__(self) -> str:

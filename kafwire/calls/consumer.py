@@ -44,7 +44,7 @@ from kafwire.records._arrow import Layout
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
 from kafwire.serializer_calls import Deserializers
-from kafwire.timeouts import milliseconds
+from kafwire.timeouts import milliseconds, timeout_of
 from kafwire.types import CommittedOffset, TopicPartition
 
 _P = ParamSpec("_P")
@@ -300,6 +300,14 @@ def selection_of(
     elif start is not None:
         begin = resolve_offset(start, "start")
     return Selection(names, named, begin, pattern)
+
+
+def closing_seconds(timeout: float) -> float:
+    """Return the checked timeout of a consumer's close, which always has a limit."""
+    seconds = timeout_of(timeout)
+    if seconds is None:
+        raise ConfigError("timeout=None: a close needs a number of seconds")
+    return seconds
 
 
 def names_of(topics: str | Iterable[str], *, in_share_group: bool = False) -> list[str]:

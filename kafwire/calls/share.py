@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kafwire.calls.consumer import layouts, names_of
+from kafwire.calls.consumer import closing_seconds, layouts, names_of
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ShareConsumerConfig, from_config
 from kafwire.consumer.share.records_in_hand import RecordsInHand
@@ -58,6 +58,10 @@ class ShareCalls:
     def subscribe(self, topics: str | Iterable[str]) -> Work[None]:
         """Read only these topics."""
         return partial(self._core.subscribe, names_of(topics, in_share_group=True))
+
+    def close(self, timeout: float) -> Work[None]:
+        """Send all acknowledgements, release other records, and leave."""
+        return partial(self._core.close, closing_seconds(timeout))
 
 
 def share_core(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from kafwire.calls.consumer import ConsumerCalls, Move, consumer_core, keywords_of, servers_first
+from kafwire.calls.consumer import ConsumerCalls, Move, closing_seconds, consumer_core, keywords_of, servers_first
 from kafwire.cluster.list_offsets import EARLIEST, LATEST
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig
@@ -817,7 +817,7 @@ class Consumer(BlockingClient):
             timeout: seconds for all of it, `on_revoked` included. Steps that are not done then are given up: the
                 coordinator removes the member once its session expires.
         """
-        self._close(timeout, failed=False)
+        self._close(closing_seconds(timeout), failed=False)
 
     def _close(self, timeout: float, *, failed: bool) -> None:
         if self._closed or self._engine.is_over:

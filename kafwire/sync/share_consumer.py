@@ -251,8 +251,9 @@ class ShareConsumer(BlockingClient):
         """
         if self._closed or self._engine.is_over:
             return
+        close = self._calls.close(timeout)
         self._closed = True
-        self._engine.run(self._core.close, timeout)
+        self._engine.run(close)
 
     def __repr__(self) -> str:
         closed = ", closed" if self._closed else ""

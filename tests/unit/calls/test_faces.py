@@ -38,7 +38,6 @@ WITHOUT = {
     "Client.close": "one face waits for the cluster's close, the other only begins it",
     "Consumer.__iter__": "a layer would cost each record",
     "Consumer.batches": "a layer would cost each batch",
-    "Consumer.close": "the handlers of a rebalance run in the caller's thread or event loop",
     "PartitionStream.__init__": "it makes no call",
     "PartitionStream.__iter__": "it returns the stream",
     "ShareConsumer.__iter__": "a layer would cost each record",

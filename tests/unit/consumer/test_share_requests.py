@@ -222,3 +222,13 @@ def test_a_record_that_is_not_in_hand_is_not_acknowledged(world: ShareWorld) -> 
         consumer.poll(PATIENCE_S)
         with pytest.raises(KafkaError, match=r"t-0, offset 0: this consumer does not hold the record"):
             consumer.acknowledge(first[0])
+
+
+@pytest.mark.parametrize("timeout", ["soon", -1, None])
+def test_a_close_with_a_wrong_timeout_leaves_the_consumer_open(world: ShareWorld, timeout: Any) -> None:
+    consumer = world.consumer()
+    with pytest.raises(ConfigError, match="seconds"):
+        consumer.close(timeout)
+    assert consumer.poll(PATIENCE_S)
+    consumer.close()
+    assert world.made("ShareGroupHeartbeat")[-1].member_epoch == -1, "it has left"

@@ -661,3 +661,12 @@ def test_stop_is_not_awaited() -> None:
             await consumer.close()
 
         world.run(main())
+
+
+@pytest.mark.parametrize("timeout", ["soon", -1, None])
+def test_a_close_with_a_wrong_timeout_leaves_the_consumer_open(flavour: Flavour, timeout: Any) -> None:
+    fill(flavour.world, "t")
+    consumer = flavour.consumer(topics="t", start="earliest")
+    with pytest.raises(ConfigError, match="seconds"):
+        flavour.get(consumer.close(timeout))
+    assert flavour.get(consumer.partitions_for("t")) == {0}
