@@ -44,12 +44,16 @@ class RecordsInHand:
         self._core.drop_expired(self.waiting)
 
     def take(self, most: int | None = None) -> list[ShareBatch]:
-        """Deliver waiting batches: at most so many, or all. An interrupt between the lines loses none."""
-        self._in_hand = list(islice(self.waiting, most))
-        for held in self._in_hand:
+        """Deliver waiting batches: at most so many, or all.
+
+        The next read accepts the batches in hand, so the last step puts them there: an interrupt loses none.
+        """
+        taken = list(islice(self.waiting, most))
+        batches = [ShareBatch(held) for held in taken]
+        for held in taken:
             held.acquired.see_all()
-            self.waiting.popleft()
-        return [ShareBatch(held) for held in self._in_hand]
+        self.waiting, self._in_hand = deque(islice(self.waiting, len(taken), None)), taken
+        return batches
 
     def begin(self) -> None:
         """Begin the delivery of the next waiting batch's records."""

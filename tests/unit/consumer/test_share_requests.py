@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kafwire.consumer.share import records_in_hand
 from kafwire.consumer.share.acquired import ACCEPT, REJECT, RELEASE
+from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_fetcher import SAID_LINGER_MS
 from kafwire.errors import ConfigError, KafkaError
 from tests.support.share.world import BATCH, BATCHES, ShareWorld
@@ -222,3 +224,20 @@ def test_a_record_that_is_not_in_hand_is_not_acknowledged(world: ShareWorld) -> 
         consumer.poll(PATIENCE_S)
         with pytest.raises(KafkaError, match=r"t-0, offset 0: this consumer does not hold the record"):
             consumer.acknowledge(first[0])
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("call", ["batches", "poll"])
+def test_records_of_an_interrupted_call_are_delivered(
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """The call returned no batch, so the next one must not accept them."""
+    with world.consumer(max_poll_records=3 * BATCH) as consumer:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(records_in_hand, "ShareBatch", interrupt)
+            list(getattr(consumer, call)(PATIENCE_S))
+        found: list[ShareBatch] = list(consumer.batches(PATIENCE_S))
+        assert {record.offset for batch in found for record in batch} == {*range(BATCH * BATCHES)}
