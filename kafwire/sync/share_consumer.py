@@ -145,9 +145,7 @@ class ShareConsumer(BlockingClient):
             if not fetched:
                 return False
             while fetched:
-                batch = self._core.batch_of(fetched.popleft())
-                if batch is not None:
-                    self._hand.waiting.append(batch)
+                self._hand.decode()
         return True
 
     def __iter__(self) -> Iterator[Record]:

@@ -43,6 +43,17 @@ class RecordsInHand:
                 each.say(None, ACCEPT)
         self._core.drop_expired(self.waiting)
 
+    def decode(self) -> None:
+        """Decode the first fetched range; an interrupt leaves it there. Raises what `ShareCore.batch_of` raises."""
+        try:
+            held = self._core.batch_of(self.fetched[0])
+        except Exception:
+            self.fetched.popleft()
+            raise
+        if held is not None:
+            self.waiting.append(held)
+        self.fetched.popleft()
+
     def take(self, most: int | None = None) -> list[ShareBatch]:
         """Deliver waiting batches: at most so many, or all.
 

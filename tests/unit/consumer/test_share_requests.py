@@ -12,6 +12,7 @@ import pytest
 from kafwire.consumer.share import records_in_hand
 from kafwire.consumer.share.acquired import ACCEPT, REJECT, RELEASE
 from kafwire.consumer.share.share_batch import ShareBatch
+from kafwire.consumer.share.share_core import ShareCore
 from kafwire.consumer.share.share_fetcher import SAID_LINGER_MS
 from kafwire.errors import ConfigError, KafkaError
 from tests.support.share.world import BATCH, BATCHES, ShareWorld
@@ -241,3 +242,16 @@ def test_records_of_an_interrupted_call_are_delivered(
             list(getattr(consumer, call)(PATIENCE_S))
         found: list[ShareBatch] = list(consumer.batches(PATIENCE_S))
         assert {record.offset for batch in found for record in batch} == {*range(BATCH * BATCHES)}
+
+
+def test_records_whose_decoding_was_interrupted_are_delivered(
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their locks are renewed as long as they wait, so no other member would get them."""
+    with world.consumer(max_poll_records=3 * BATCH) as consumer:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(ShareCore, "batch_of", interrupt)
+            consumer.poll(PATIENCE_S)
+        found: list[ShareBatch] = list(consumer.batches(PATIENCE_S))
+        offsets = [record.offset for batch in found for record in batch]
+        assert sorted(offsets) == [*range(BATCH * BATCHES)]
