@@ -1,6 +1,6 @@
 """Partition error codes that a metadata refresh may resolve: the broker does not lead the partition. Pure.
 
-The retries are in `retries` (producer) and `leader_search` (consumers, scans and share consumers).
+The retries are in `outcomes` (producer) and `leader_search` (consumers, scans and share consumers).
 """
 
 from kafwire.error_codes import ErrorCode

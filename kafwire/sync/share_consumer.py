@@ -145,14 +145,7 @@ class ShareConsumer(BlockingClient):
             if not fetched:
                 return False
             while fetched:
-                next_range = fetched.popleft()
-                try:
-                    batch = self._core.batch_of(next_range)
-                except BaseException:
-                    self._hand.put_back(next_range)
-                    raise
-                if batch is not None:
-                    self._hand.waiting.append(batch)
+                self._hand.decode()
         return True
 
     def __iter__(self) -> Iterator[Record]:

@@ -24,7 +24,7 @@ enum { PARTITION = 4 + 8, MAX_FRAME = 4 << 20, WAIT_MS = 20000, COOKIE = 7, LEAS
 static kw_pool *pool;
 static uint64_t fed, left_over, wakes, seeks, read_slices; /* for the last line: a stress that does nothing shows */
 static const uint8_t TOPIC[16] = "the topic's id!";
-static const kw_partition_layout LAYOUT = {30, 4, 0, 0, 4, 6, 14, 0}; /* of version 17, as `make_answer` writes it */
+static const kw_partition_layout LAYOUT = {30, 4, 0, 0, 4, 6, 14, 0}; /* of version 17, as `make_response` writes it */
 
 static void count(uint64_t *counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
 

@@ -51,6 +51,7 @@ def test_a_former_name_warns_and_is_the_present_one(package: ModuleType) -> None
     [
         ("kafwire.testing", "Node", "KafkaNode"),
         ("kafwire.testing.cluster", "Node", "KafkaNode"),
+        ("kafwire.testing.simulation", "Answer", "Response"),
         ("kafwire.testing.strategies", "Connection", "ConnectionTraffic"),
     ],
 )

@@ -241,7 +241,7 @@ class DelayedFetch:
     # --- the response
 
     def respond(self) -> Any:
-        """Return the response_type with the results of `is_responded`."""
+        """Return the response with the results of `is_responded`."""
         response_type = protocol.FetchResponse
         found = self._found
         quotas: Quotas = self.state.part(Quotas)

@@ -43,19 +43,33 @@ class RecordsInHand:
                 each.say(None, ACCEPT)
         self._core.drop_expired(self.waiting)
 
+    def decode(self) -> None:
+        """Decode the first fetched range; an interrupt leaves it there. Raises what `ShareCore.batch_of` raises."""
+        try:
+            held = self._core.batch_of(self.fetched[0])
+        except Exception:
+            if not self.fetched[0].acquired.waits:  # its records were rejected
+                self.fetched.popleft()
+            raise
+        if held is not None:
+            self.waiting.append(held)
+        self.fetched.popleft()
+
     def put_back(self, fetched: FetchedRange) -> None:
         """Take back a range that was not decoded, for the next read, unless its records were rejected."""
         if fetched.acquired.waits:
             self.fetched.appendleft(fetched)
 
     def take(self, most: int | None = None) -> list[ShareBatch]:
-        """Deliver waiting batches: at most so many, or all. An interrupted call leaves all of them waiting."""
+        """Deliver waiting batches: at most so many, or all.
+
+        The next read accepts the batches in hand, so the last step puts them there: an interrupt loses none.
+        """
         taken = list(islice(self.waiting, most))
         batches = [ShareBatch(held) for held in taken]
         for held in taken:
             held.acquired.see_all()
-        left = deque(islice(self.waiting, len(taken), None))
-        self.waiting, self._in_hand = left, taken  # last, at once: the next read accepts what is in hand
+        self.waiting, self._in_hand = deque(islice(self.waiting, len(taken), None)), taken
         return batches
 
     def begin(self) -> None:

@@ -11,8 +11,14 @@ Only the client is real. The world opens no socket, starts no thread and waits f
 same run.
 """
 
+from typing import TYPE_CHECKING
+
+from kafwire.lazy_names import lazy_names
 from kafwire.testing.simulation.calls import DROPPED, HANGUP, NEVER, Call, Response
 from kafwire.testing.simulation.clock import Stuck
 from kafwire.testing.simulation.scripted import World
 
 __all__ = ["DROPPED", "HANGUP", "NEVER", "Call", "Response", "Stuck", "World"]
+
+if not TYPE_CHECKING:  # a type checker would take every name for an Any
+    __getattr__ = lazy_names(__name__, {}, renamed={"Answer": "Response"})

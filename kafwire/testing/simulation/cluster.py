@@ -114,7 +114,7 @@ class ClusterWorld(BaseWorld):
         self.calm_since_s = 0.0  # the time since which no fault has begun, ended or lasted
         self.reachable_since_s = 0.0  # the same for faults of brokers and of the network alone
         self.throttles: dict[int, int] = {}  # by broker: the throttle time of its responses, in ms
-        self.is_busy = False  # the state handles a request, or its timers
+        self.is_busy = False  # the state handles a request, whose responses `ask` delivers
         self._asked: dict[Request, OnResponse] = {}
         self._due: TimerHandle | None = None
         self._moves = itertools.count(1)

@@ -147,6 +147,18 @@ class _TopicIds(dict[uuid.UUID, Topic]):
         """Return the topic that has the id now."""
         return next((topic for topic in self._by_name.values() if topic.topic_id == topic_id), default)
 
+    def __contains__(self, topic_id: object) -> bool:
+        return any(topic.topic_id == topic_id for topic in self._by_name.values())
+
+    def __getitem__(self, topic_id: uuid.UUID) -> Topic:
+        found: Topic | None = self.get(topic_id)
+        if found is None:
+            raise KeyError(topic_id)
+        return found
+
+    def __delitem__(self, topic_id: uuid.UUID) -> None:
+        """Do nothing: a deleted topic has no name any more."""
+
 
 class _Coordinators(dict[str, int]):
     """The coordinators of groups and transactional ids: the first broker, unless moved."""
@@ -275,13 +287,14 @@ class World(ClusterWorld):
     ) -> None:
         if task.cancelled() or self._tasks.pop(request, None) is None:
             return
-        error = task.exception()
-        if isinstance(error, Exception):
+        try:
+            response = task.result()
+            if response is None:
+                self._respond(request, handlers, on_response)
+            else:
+                on_response(request, response)
+        except Exception as error:  # noqa: BLE001 - a handler's defect
             self.fail(error)
-        elif task.result() is None:
-            self._respond(request, handlers, on_response)
-        else:
-            on_response(request, task.result())
 
     def forget(self, request: Request) -> None:
         """See `ClusterWorld`."""

@@ -78,7 +78,7 @@ def test_every_version_has_the_error(api: str) -> None:
         if api == "Produce":
             request.message.acks = 1
         if api in ("Fetch", "Metadata", "DescribeLogDirs", "DescribeTopicPartitions", "AlterReplicaLogDirs"):
-            continue  # the response_type needs the handler
+            continue  # the response needs the handler
         if response_levels.depth(api, version, CODE) is None:
             assert not responds_with(state, request, place)
             assert "error_code" not in str([each.name for each in response_type.__fields__])
@@ -93,7 +93,7 @@ def test_every_version_has_the_error(api: str) -> None:
         deepest = max(path.count(".") for path, code in found)
         assert {code for path, code in found if path.count(".") == deepest} == {CODE}
         assert {code for path, code in found if path.count(".") < deepest} <= {0, CODE}
-        if deepest:  # two elements in each array around it; the response_type has all the requested ones
+        if deepest:  # two elements in each array around it; the response has all the requested ones
             assert sum(code == CODE for _, code in found) in (2, 4, 8), found
             assert len(set(map(str, plain_values(reported)))) > 2 or api in ("CreateAcls", "DeleteAcls")
 

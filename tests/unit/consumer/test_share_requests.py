@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kafwire.consumer.share import records_in_hand
 from kafwire.consumer.share.acquired import ACCEPT, REJECT, RELEASE
+from kafwire.consumer.share.share_batch import ShareBatch
+from kafwire.consumer.share.share_core import ShareCore
 from kafwire.consumer.share.share_fetcher import SAID_LINGER_MS
 from kafwire.errors import ConfigError, KafkaError
 from tests.support.share.world import BATCH, BATCHES, ShareWorld
@@ -232,3 +235,33 @@ def test_a_close_with_a_wrong_timeout_leaves_the_consumer_open(world: ShareWorld
     assert consumer.poll(PATIENCE_S)
     consumer.close()
     assert world.made("ShareGroupHeartbeat")[-1].member_epoch == -1, "it has left"
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("call", ["batches", "poll"])
+def test_records_of_an_interrupted_call_are_delivered(
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """The call returned no batch, so the next one must not accept them."""
+    with world.consumer(max_poll_records=3 * BATCH) as consumer:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(records_in_hand, "ShareBatch", interrupt)
+            list(getattr(consumer, call)(PATIENCE_S))
+        found: list[ShareBatch] = list(consumer.batches(PATIENCE_S))
+        assert {record.offset for batch in found for record in batch} == {*range(BATCH * BATCHES)}
+
+
+def test_records_whose_decoding_was_interrupted_are_delivered(
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their locks are renewed as long as they wait, so no other member would get them."""
+    with world.consumer(max_poll_records=3 * BATCH) as consumer:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(ShareCore, "batch_of", interrupt)
+            consumer.poll(PATIENCE_S)
+        found: list[ShareBatch] = list(consumer.batches(PATIENCE_S))
+        offsets = [record.offset for batch in found for record in batch]
+        assert sorted(offsets) == [*range(BATCH * BATCHES)]

@@ -141,7 +141,7 @@ def test_log_of_a_replica_that_was_cut_is_doubted_until_the_leader_says_so() -> 
 
 
 def test_replica_that_is_behind_is_not_believed() -> None:
-    """The replica's response_type says that the log ends before the position; the leader's does not."""
+    """The replica's response says that the log ends before the position; the leader's does not."""
     with World(brokers=3) as world:
         world.create_topic("t", replicas=3)
         core, _ = read_near(world)

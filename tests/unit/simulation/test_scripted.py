@@ -1,0 +1,47 @@
+"""`testing.simulation.scripted`: topics whose ids a test changes, and handlers with defects."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+import kafwire
+from tests.support.simulated.world import World
+
+PATIENCE_S = 10
+
+
+def test_topics_without_ids_are_deleted() -> None:
+    with World(topic_ids=False) as world:
+        for name in ("a", "b"):
+            world.create_topic(name)
+        for name in ("a", "b"):
+            world.delete_topic(name)
+        assert not world.topics
+
+
+def test_a_topic_with_a_changed_id_is_recreated() -> None:
+    with World() as world:
+        changed = world.create_topic("t").topic_id = uuid.uuid4()
+        assert world.create_topic("t").topic_id != changed
+        assert world.state.topics.by_id.get(changed) is None
+
+
+async def no_response(call: Any) -> None:
+    """Leave the request to the next handler, later."""
+
+
+@pytest.mark.parametrize("before", [None, no_response])
+def test_an_error_of_a_handler_fails_the_test(before: Any) -> None:
+    def fail(call: Any) -> None:
+        raise ValueError(call.name)
+
+    with pytest.raises(ValueError, match="Produce"), World() as world:
+        world.create_topic("t")
+        world.on("Produce", fail)
+        if before is not None:
+            world.on("Produce", before)
+        with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+            producer.send("t", b"x").result(PATIENCE_S)
