@@ -213,7 +213,7 @@ cdef int unpack_messages(const uint8_t *batch, size_t size, BatchHeader *header,
                          Columns *c, Payload *in_, const char **reason) noexcept nogil:
     """Unpack a message of magic 0 or 1, with its compressed messages, as the payload of a batch; return CODEC_*."""
     cdef int code = legacy_records(batch, size, header, &c.scratch, limit, spec.verify_crc, &in_.count,
-                                     &in_.base_offset, &in_.last_offset_delta, &in_.base_timestamp, reason)
+                                   &in_.base_offset, &in_.last_offset_delta, &in_.base_timestamp, reason)
     if code == CODEC_OK:
         header.base_offset = in_.base_offset
         header.last_offset_delta = in_.last_offset_delta

@@ -459,7 +459,7 @@ cdef int topic_array(ArrowArray *out, const Columns *c, const ArrowLayout *layou
             return EXPORT_NO_MEMORY
         memset(validity.data, 0, validity.capacity)
     code = leaf(out, c.length, c.length if layout.topic is NULL else 0, 3, validity, own.topic_offsets,
-                  own.topic_data)
+                own.topic_data)
     kw_buf_unref(validity)
     return code
 

@@ -91,7 +91,7 @@ cdef int append_objects(BatchWriter *writer, object records) except -1:
         if delta < own <= 0x7FFFFFFF:
             delta = <int32_t>own
         code = writer_append_at(writer, delta, timestamp, key_start, key_size, value_start, value_size, headers_start,
-                                  len(headers))
+                                len(headers))
         if code < 0:
             writer_error(code, f"record {number}")
     return 0

@@ -452,7 +452,7 @@ class View:
             told: the former name of `reported`, which was renamed.
         """
         if told is not None:  # renamed
-            warnings.warn("told= was renamed: write reported=", DeprecationWarning, stacklevel=2)
+            warnings.warn("this keyword of move was renamed: write reported=", DeprecationWarning, stacklevel=2)
             reported = told  # renamed
         where = TopicPartition(topic, partition)
         self.flush(where)
