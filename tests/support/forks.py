@@ -11,8 +11,21 @@ from collections.abc import Callable
 
 from tests.support.deadlines import PATIENCE_S
 
-# As uWSGI forks its workers: the child has the GIL, and the hooks of `os.register_at_fork` do not run.
-fork_in_c: Callable[[], int] = ctypes.PyDLL(None).fork
+_fork: Callable[[], int] = ctypes.PyDLL(None).fork
+
+
+def fork_in_c() -> int:
+    """Fork as uWSGI does: the child has the GIL, and the hooks of `os.register_at_fork` do not run.
+
+    A thread that waits for the GIL holds its mutex each time the switch interval is over. A child of that moment would
+    wait for the mutex for ever, so no interval ends here.
+    """
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(PATIENCE_S)
+    try:
+        return _fork()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def in_child(body: Callable[[], None], fork: Callable[[], int] = os.fork) -> None:
