@@ -62,7 +62,7 @@ class Bench:
     _replayed: dict[Topic, Replayed] = field(default_factory=dict)
     _written: int = 0
     _checksums: dict[tuple[int, int], int] = field(default_factory=dict)
-    _responses: dict[object, list[dict[str, Any]]] = field(default_factory=dict)
+    _results: dict[object, list[dict[str, Any]]] = field(default_factory=dict)
     _used: Counter[object] = field(default_factory=Counter)
 
     def measure(self, row: Row, contender: Contender, variant: Mapping[str, str]) -> Measured:
@@ -73,40 +73,40 @@ class Bench:
             return self._measure_start(contender)
         options = {"seconds": f"{self.seconds:g}", **contender.options, **variant, **self._where(row, contender)}
         if row.kind == "decode":
-            response = self._run(row, contender, options | {"file": str(self.blobs[row.topic])})
+            result = self._run(row, contender, options | {"file": str(self.blobs[row.topic])})
         elif row.kind == "encode":
             size = row.topic.value_bytes
-            response = self._run(
+            result = self._run(
                 row, contender, options | {"payload": str(self.payloads[size]), "value_bytes": str(size)}
             )
         elif row.kind in {"message", "avro"}:
-            response = self._run(row, contender, options)
+            result = self._run(row, contender, options)
         elif row.kind == "stream":
-            response = self._stream(row, contender, options)
+            result = self._stream(row, contender, options)
         elif row.kind in {"rebalance", "commit", "share"}:
-            response = self._run(row, contender, options | self._read_options(row))
+            result = self._run(row, contender, options | self._read_options(row))
         elif row.kind == "wait":
-            response = self._shared(row, contender, options, self._wait)
+            result = self._shared(row, contender, options, self._wait)
         elif row.kind == "pressure":
-            response = self._press(row, contender, options)
+            result = self._press(row, contender, options)
         elif contender.task in WRITES:
-            response = self._shared(row, contender, options, self._write)
+            result = self._shared(row, contender, options, self._write)
         elif row.kind in {"latency", "trickle"}:
-            response = self._shared(row, contender, options, self._pace)
+            result = self._shared(row, contender, options, self._pace)
         else:
-            response = self._shared(row, contender, options, self._read)
-        seconds = sum(one["seconds"] for one in response["passes"])
-        records = sum(one["records"] for one in response["passes"])
-        cpu = response["cpu_seconds"] / records * 1e6
+            result = self._shared(row, contender, options, self._read)
+        seconds = sum(one["seconds"] for one in result["passes"])
+        records = sum(one["records"] for one in result["passes"])
+        cpu = result["cpu_seconds"] / records * 1e6
         if row.kind in {"memory", "pressure"}:
-            memory = response["memory_kib"]
-            return Measured((memory["peak"] - memory["before"]) / 1024, seconds, response["note"], cpu)
+            memory = result["memory_kib"]
+            return Measured((memory["peak"] - memory["before"]) / 1024, seconds, result["note"], cpu)
         if row.figure == "cpu":
-            return Measured(cpu, seconds, response["note"], cpu)
+            return Measured(cpu, seconds, result["note"], cpu)
         if row.figure:
-            figures = _medians([one["figures"] for one in response["passes"]])
-            return Measured(figures[row.figure], seconds, _noted(figures, response["note"]), cpu)
-        return Measured(records / seconds / (1e3 if row.kind in IN_THOUSANDS else 1e6), seconds, response["note"], cpu)
+            figures = _medians([one["figures"] for one in result["passes"]])
+            return Measured(figures[row.figure], seconds, _noted(figures, result["note"]), cpu)
+        return Measured(records / seconds / (1e3 if row.kind in IN_THOUSANDS else 1e6), seconds, result["note"], cpu)
 
     def _where(self, row: Row, contender: Contender) -> Mapping[str, str]:
         """Where a contender finds its broker, if that is not the plain listener of Kafka's."""
@@ -133,7 +133,7 @@ class Bench:
         """The result of the next round; that of another row that did the same is as good."""
         what = (contender.folder, contender.program, contender.task, row.topic, *sorted(options.items()))
         if row.kind != "memory":
-            done, mine = self._responses.setdefault(what, []), (row.name, what)
+            done, mine = self._results.setdefault(what, []), (row.name, what)
             self._used[mine] += 1
             if len(done) < self._used[mine]:
                 done.append(run(row, contender, options))
@@ -153,7 +153,7 @@ class Bench:
         topic = f"bench-pace-{os.getpid()}-{self._written}"
         topics.create(topic, row.topic.partitions)
         try:
-            response = self._run(
+            result = self._run(
                 row,
                 contender,
                 options
@@ -169,9 +169,9 @@ class Bench:
         finally:
             topics.delete(topic)
         wanted = records + int(options["warmup"])
-        if (got := response["passes"][0]["records"]) != wanted:
+        if (got := result["passes"][0]["records"]) != wanted:
             raise ContenderError(f"read {got} records of {wanted}")
-        return response
+        return result
 
     def _open_counted(self) -> tuple[Counted, Topics]:
         """Started when it is needed: a second broker costs the others something even when it idles."""
@@ -187,15 +187,15 @@ class Bench:
     def _read(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
         size = row.topic.value_bytes
         records = self.read_records[size]
-        response = self._run(row, contender, options | self._read_options(row))
+        result = self._run(row, contender, options | self._read_options(row))
         wanted = self._checksum(size, records)
-        for one in response["passes"]:
+        for one in result["passes"]:
             whole = options.get("decode") != "0"
             if one["records"] != records or (whole and one["bytes"] != records * size):
                 raise ContenderError(f"read {one['records']} records, {one['bytes']} bytes of {records} records")
             if whole and one.get("checksum", wanted) != wanted:
                 raise ContenderError(f"read other bytes than were written: checksum {one['checksum']}, not {wanted}")
-        return response
+        return result
 
     def _read_options(self, row: Row) -> dict[str, str]:
         """The topic that the row reads, and its size."""
@@ -213,10 +213,10 @@ class Bench:
 
     def _write(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
         records = self.write_records[row.topic.value_bytes]
-        response = self._into_new_topic(row, contender, options | {"records": str(records)})
-        if response["claimed"] != records * len(response["passes"]):
-            raise ContenderError(f"claims {response['claimed']} records, should write {records} in a pass")
-        return response
+        result = self._into_new_topic(row, contender, options | {"records": str(records)})
+        if result["claimed"] != records * len(result["passes"]):
+            raise ContenderError(f"claims {result['claimed']} records, should write {records} in a pass")
+        return result
 
     def _wait(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
         """One record after the other, about `seconds` long, one pass."""
@@ -239,7 +239,7 @@ class Bench:
         topic = f"bench-into-{os.getpid()}-{self._written}"
         self.topics.create(topic)
         try:
-            response = self._run(
+            result = self._run(
                 row,
                 contender,
                 options | {"topic": topic, "payload": str(self.payloads[size]), "value_bytes": str(size)},
@@ -247,13 +247,13 @@ class Bench:
             stored = self.topics.inspect(topic)
         finally:
             self.topics.delete(topic)
-        claimed = sum(one["records"] for one in response["passes"])
-        unsure = sum(one.get("figures", {}).get("unsure", 0) for one in response["passes"])
+        claimed = sum(one["records"] for one in result["passes"])
+        unsure = sum(one.get("figures", {}).get("unsure", 0) for one in result["passes"])
         if not claimed <= stored["records"] <= claimed + unsure:
             raise ContenderError(f"claims {claimed} records, the broker has {stored['records']}")
-        response["claimed"] = claimed
-        response["note"] += f"; {stored['batches']} batches, median {stored['batch_bytes']['median']} bytes"
-        return response
+        result["claimed"] = claimed
+        result["note"] += f"; {stored['batches']} batches, median {stored['batch_bytes']['median']} bytes"
+        return result
 
     def _checksum(self, value_bytes: int, records: int) -> int:
         """The sum of the last byte of every value, as the C programs make it."""
@@ -301,12 +301,12 @@ class Bench:
         environment["PYTHONPYCACHEPREFIX"] = str(self.folder / "pycache")
         took = []
         for _ in range(IMPORTS_PER_ROUND + 1):
-            response = subprocess.run(
+            result = subprocess.run(
                 [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
             )
-            if response.returncode:
-                raise ContenderError((response.stderr.strip() or "no message").splitlines()[-1])
-            first, *modules = response.stdout.split()
+            if result.returncode:
+                raise ContenderError((result.stderr.strip() or "no message").splitlines()[-1])
+            first, *modules = result.stdout.split()
             took.append(float(first))
             if module == "kafwire" and (heavy := [name for name in HEAVY_MODULES if name in modules]):
                 raise ContenderError(f"import kafwire imports {', '.join(heavy)}")
@@ -345,8 +345,8 @@ def converse(command: Sequence[str], folder: Path = ROOT) -> dict[str, Any]:
         for machine in (ROOT, Path(sys.prefix)):
             reason = reason.replace(f"{machine}/", "")  # the text names no machine's folders
         raise ContenderError(f"exit code {process.returncode}: {reason}")
-    response: dict[str, Any] = json.loads(lines[1])
-    return response
+    result: dict[str, Any] = json.loads(lines[1])
+    return result
 
 
 def _medians(passes: Sequence[Mapping[str, float]]) -> dict[str, float]:

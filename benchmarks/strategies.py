@@ -98,11 +98,11 @@ class Runner:
             deep, records = self.deep_topic()
             options |= {"deep": deep, "turn_back": records - LAST_RECORDS}
         program = [sys.executable, "-m", "benchmarks.workers.kafwire_strategies", scenario]
-        response = converse([*program, *(f"{name}={value}" for name, value in options.items())])
-        if scenario == "flood" and any(one["records"] != options["records"] for one in response["passes"]):
-            raise ContenderError(f"read {response['passes'][0]['records']} records of {options['records']}")
-        names = response["passes"][0]["figures"]
-        return {name: statistics.median(one["figures"][name] for one in response["passes"]) for name in names}
+        result = converse([*program, *(f"{name}={value}" for name, value in options.items())])
+        if scenario == "flood" and any(one["records"] != options["records"] for one in result["passes"]):
+            raise ContenderError(f"read {result['passes'][0]['records']} records of {options['records']}")
+        names = result["passes"][0]["figures"]
+        return {name: statistics.median(one["figures"][name] for one in result["passes"]) for name in names}
 
     def _filled(self, partitions: int, records: int) -> tuple[str, int]:
         topic = Topic(VALUE_BYTES, "none", SMALL_BATCH, partitions)

@@ -73,14 +73,14 @@ class Runner:
         try:
             given = {"bootstrap": self.bootstrap, "topic": topic, "payload": self.payload, "value_bytes": VALUE_BYTES}
             arguments = [f"{name}={value}" for name, value in {**given, **options, **configuration}.items()]
-            response = converse([sys.executable, "-m", f"benchmarks.workers.{worker}", task, *arguments])
+            result = converse([sys.executable, "-m", f"benchmarks.workers.{worker}", task, *arguments])
             stored = self.topics.inspect(topic)
         finally:
             self.topics.delete(topic)
-        claimed = sum(one["records"] for one in response["passes"])
+        claimed = sum(one["records"] for one in result["passes"])
         if claimed != stored["records"]:
             raise ContenderError(f"claims {claimed} records, the broker has {stored['records']}")
-        return response, stored
+        return result, stored
 
 
 def measure(run: Run, rounds: int, progress: Callable[[str], None]) -> list[Cell]:

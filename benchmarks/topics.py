@@ -94,13 +94,13 @@ class Topics:
 
     def _run(self, task: str, **options: object) -> dict[str, Any]:
         arguments = [f"{key}={value}" for key, value in options.items()]
-        response = subprocess.run(
+        result = subprocess.run(
             [str(self._floor), task, f"bootstrap={self._bootstrap}", *arguments],
             capture_output=True,
             text=True,
             check=False,
         )
-        if response.returncode:
-            raise ContenderError(f"floor {task}: {response.stderr.strip()}")
-        found: dict[str, Any] = json.loads(response.stdout)
+        if result.returncode:
+            raise ContenderError(f"floor {task}: {result.stderr.strip()}")
+        found: dict[str, Any] = json.loads(result.stdout)
         return found

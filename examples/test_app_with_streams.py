@@ -108,13 +108,13 @@ class TestBank:
         self.busy += 1
         self.most = max(self.most, self.busy)
         try:
-            await self._response(customer)
+            await self._respond(customer)
         finally:
             self.busy -= 1
         self.charged.append((customer, amount))
         return f"{customer} paid {amount}"
 
-    async def _response(self, customer: str) -> None:
+    async def _respond(self, customer: str) -> None:
         if self.hangs:
             self.hangs -= 1
             await asyncio.Event().wait()

@@ -64,10 +64,10 @@ def interpreters(oldest: tuple[int, int] = OLDEST) -> dict[tuple[int, int], Path
     """The newest interpreter of each minor version, but for the one that runs this script."""
     found: dict[tuple[int, int], tuple[int, Path]] = {}
     for path in candidates(oldest):
-        response = subprocess.run([path, "-c", ASK], capture_output=True, text=True, check=False)
-        if response.returncode:  # a shim of pyenv for a version that is not switched on
+        result = subprocess.run([path, "-c", ASK], capture_output=True, text=True, check=False)
+        if result.returncode:  # a shim of pyenv for a version that is not switched on
             continue
-        name, major, minor, micro, level, free_threaded, executable = response.stdout.split(maxsplit=6)
+        name, major, minor, micro, level, free_threaded, executable = result.stdout.split(maxsplit=6)
         version = int(major), int(minor)
         if name != "cpython" or version < oldest or version == sys.version_info[:2]:
             continue

@@ -565,8 +565,8 @@ def test_import_is_light_and_starts_nothing() -> None:
     command = [sys.executable, "-c", program]
     spent = []
     for _ in range(7):
-        response = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        milliseconds, modules, threads = json.loads(response.stdout)
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        milliseconds, modules, threads = json.loads(result.stdout)
         spent.append(milliseconds)
         assert not HEAVY_MODULES & set(modules)
         assert threads == 1

@@ -181,7 +181,7 @@ static void consume(void) {
     const lz4f_api *lz4 = number("needs_lz4", 0) ? open_lz4() : NULL;
     wire_part *asked = bench_alloc((size_t)partitions * sizeof *asked);
     wire_part *served = bench_alloc((size_t)partitions * sizeof *served);
-    wire_part *responded = bench_alloc((size_t)partitions * sizeof *responded);
+    wire_part *fetched = bench_alloc((size_t)partitions * sizeof *fetched);
     wire broker = {.secure = trusted()};
     bench_run run;
     decoder into;
@@ -209,15 +209,15 @@ static void consume(void) {
                     }
                 }
             }
-            memcpy(responded, asked, (size_t)came * sizeof *responded);
+            memcpy(fetched, asked, (size_t)came * sizeof *fetched);
             count = rotate(asked, count, served, records, partitions);
             /* The broker prepares the next response while this one is decoded. */
             if (count) wire_send_fetch(&broker, topic, asked, count, 1, max_bytes);
             for (int i = 0; decode && i < came; i++) {
-                const uint8_t *at = responded[i].data, *end = at + responded[i].size;
+                const uint8_t *at = fetched[i].data, *end = at + fetched[i].size;
                 if (at == end) continue;
-                if (responded[i].partition != decoding) hand_over(&into, &pass); /* columns are of one partition */
-                decoding = responded[i].partition;
+                if (fetched[i].partition != decoding) hand_over(&into, &pass); /* columns are of one partition */
+                decoding = fetched[i].partition;
                 for (; batch_peek(at, (size_t)(end - at), &info); at += info.size) {
                     decoder_batch(&into, at, &info);
                     if (into.out.value_start[into.out.rows] >= CHUNK_BYTES) hand_over(&into, &pass);
@@ -255,16 +255,16 @@ static void produce(void) {
     bench_wait_for_go(&run, seconds());
     while (bench_more(&run)) {
         bench_pass pass = {0};
-        size_t sent = 0, responded = 0;
+        size_t sent = 0, acknowledged = 0;
         double start = bench_now();
         wire_open(&broker, bootstrap);
-        while (responded < count) {
-            if (sent < count && sent - responded < (size_t)most) {
+        while (acknowledged < count) {
+            if (sent < count && sent - acknowledged < (size_t)most) {
                 wire_send_produce(&broker, topic, 0, batches[sent].data, batches[sent].size);
                 sent++;
             } else {
                 wire_take_produce(&broker);
-                pass.records += batches[responded++].records;
+                pass.records += batches[acknowledged++].records;
             }
         }
         pass.seconds = bench_now() - start;

@@ -172,12 +172,12 @@ class ReadyWriter(DataSourceArrowWriter):
         rows = sent = received = 0
         with socket.create_connection((host, int(port))) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            results = connection.makefile("rb")
+            responses = connection.makefile("rb")
 
             def send() -> None:
                 nonlocal sent, received
                 while sent - received >= _IN_FLIGHT:
-                    received += _take_response(results)
+                    received += _take_response(responses)
                 connection.sendall(frames[sent % len(frames)])
                 sent += 1
 
@@ -188,7 +188,7 @@ class ReadyWriter(DataSourceArrowWriter):
             if rows > sent * records:
                 send()
             while received < sent:
-                received += _take_response(results)
+                received += _take_response(responses)
         return Taken(rows)
 
 
@@ -257,13 +257,13 @@ def _ready_frames(
     return frames, records
 
 
-def _take_response(results: Any) -> int:
+def _take_response(responses: Any) -> int:
     """Read one response, and return 1; raises `RuntimeError` for an error code."""
     from kafwire import protocol
 
-    body = results.read(int.from_bytes(results.read(4), "big"))
-    _, result = protocol.decode_response(protocol.ProduceRequest, body, _PRODUCE_VERSION)
-    error = result.responses[0].partition_responses[0].error_code
+    body = responses.read(int.from_bytes(responses.read(4), "big"))
+    _, response = protocol.decode_response(protocol.ProduceRequest, body, _PRODUCE_VERSION)
+    error = response.responses[0].partition_responses[0].error_code
     if error:
         raise RuntimeError(f"the broker refuses a ready record batch with error {error}")
     return 1

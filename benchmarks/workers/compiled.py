@@ -81,7 +81,7 @@ ROWS: dict[str, Callable[[], Once]] = {
     **{f"records-{codec}": functools.partial(_records, codec) for codec in CODECS},
     "message-metadata": lambda: _message(MetadataResponse, responses.metadata(), responses.METADATA_VERSION),
     "message-fetch": lambda: _message(FetchResponse, responses.fetch(), responses.FETCH_VERSION),
-    "fetch-answer": _fetched,
+    "fetch-response": _fetched,
     "avro-flights": _avro,
 }
 

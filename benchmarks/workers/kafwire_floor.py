@@ -50,8 +50,8 @@ def wait(options: Options) -> Callable[[], Pass]:
                     if kind == _io.CLOSED:
                         raise RuntimeError(f"closed: {payload}")
                     if kind == _io.RESPONSE and token == correlation:
-                        _, result = protocol.decode_response(protocol.ProduceRequest, payload, VERSION)
-                        error = result.responses[0].partition_responses[0].error_code
+                        _, response = protocol.decode_response(protocol.ProduceRequest, payload, VERSION)
+                        error = response.responses[0].partition_responses[0].error_code
                         if error:
                             raise RuntimeError(f"error {error}")
                         return

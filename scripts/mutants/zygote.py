@@ -65,7 +65,7 @@ def wait(pid: int, seconds: float) -> int | None:
 
 def main() -> None:
     """Serve until the input ends."""
-    responses = os.fdopen(os.dup(1), "w")
+    results = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         said = json.loads(line)
         pid = os.fork()
@@ -81,8 +81,8 @@ def main() -> None:
                 os._exit(status)
         status_or_none = wait(pid, said["seconds"])
         Path(said["log"]).touch()
-        responses.write(json.dumps({"status": status_or_none}) + "\n")
-        responses.flush()
+        results.write(json.dumps({"status": status_or_none}) + "\n")
+        results.flush()
 
 
 if __name__ == "__main__":

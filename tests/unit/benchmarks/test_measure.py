@@ -242,11 +242,11 @@ class Claiming(Bench):
         super().__init__(
             "unused", topics, path, path, 1.0, nothing, {100: 10}, {100: path}, nothing, nothing, broker_pid=os.getpid()
         )
-        self.response = {"seconds": 1.0, "records": claimed, "figures": {"unsure": unsure, "p50": 0.5}}
+        self.passed = {"seconds": 1.0, "records": claimed, "figures": {"unsure": unsure, "p50": 0.5}}
 
     def _run(self, row: Row, contender: Contender, options: Mapping[str, str]) -> dict[str, Any]:
         memory = {"before": 0, "peak": 2048}
-        return {"passes": [self.response], "cpu_seconds": 1.0, "memory_kib": memory, "note": ""}
+        return {"passes": [self.passed], "cpu_seconds": 1.0, "memory_kib": memory, "note": ""}
 
 
 @pytest.mark.parametrize(
