@@ -73,7 +73,7 @@ def fetched_places(state: ClusterState, request: Request) -> list[tuple[str, int
     return list(found)
 
 
-def responds_with(state: ClusterState, request: Request, error: ErrorPlace) -> bool:
+def can_respond_with(state: ClusterState, request: Request, error: ErrorPlace) -> bool:
     """True if a request is about the error's place, and its response has a field for the error."""
     api, version = request.name, request.version
     depth = response_levels.depth(api, version, error.code, kind=error.kind)
@@ -110,15 +110,7 @@ def inject(state: ClusterState, request: Request, error: ErrorPlace) -> Response
         request.edits.append(lambda response: _overwrite(response, levels, version, error, named(state)))
         return None
     built, rest = _split(levels, request.message, kind, version, error, named(state))
-    if api != "Metadata" and not any(rest.values()):
-        if api == "Produce" and request.message.acks == 0:
-            return HANG_UP  # the only way to report the error
-        response = kind()
-        setattr(response, levels[0].responses, built)
-        return response
-    request.message = _copy(request.message, rest)
-    request.edits.append(lambda response: _merge(response, levels, built))
-    return None
+    return _take_out(request, levels, built, rest)
 
 
 def overwrite(state: ClusterState, request: Request, error: ErrorPlace) -> None:
@@ -152,7 +144,7 @@ def error_response(state: ClusterState, request: Request, error: ErrorPlace) -> 
         return HANG_UP
     response = kind()
     built, _ = _split(levels[:depth], request.message, kind, version, error, named(state))
-    setattr(response, levels[0].responses, built)
+    setattr(response, levels[0].array, built)
     return response
 
 
@@ -168,11 +160,21 @@ def refuse_elements(
     built, rest = _cut(levels, depth, request.message, kind, version, code_of, message)
     if not built:
         return None
-    if api != "Metadata" and not any(rest.values()):
-        if api == "Produce" and request.message.acks == 0:
-            return HANG_UP
-        response = kind()
-        setattr(response, levels[0].responses, built)
+    return _take_out(request, levels, built, rest)
+
+
+def _take_out(
+    request: Request, levels: tuple[Level, ...], built: list[Any], rest: Mapping[str, list[Any]]
+) -> Response | None:
+    """Leave `rest` of a request to its handler; `built` are the response's elements for the others.
+
+    Return the response if nothing is left. Else return None: the handler's response gets the elements.
+    """
+    if request.name != "Metadata" and not any(rest.values()):
+        if request.name == "Produce" and request.message.acks == 0:
+            return HANG_UP  # the only way to report the error
+        response = response_levels.response_of(request.name)()
+        setattr(response, levels[0].array, built)
         return response
     request.message = _copy(request.message, rest)
     request.edits.append(lambda response: _merge(response, levels, built))
@@ -189,7 +191,7 @@ def _cut(
     message: str | None,
 ) -> tuple[list[Any], dict[str, list[Any]]]:
     level = levels[0]
-    element_kind = next(each.struct for each in kind.__fields__ if each.name == level.responses)
+    element_kind = next(each.struct for each in kind.__fields__ if each.name == level.array)
     built: list[Any] = []
     rest: dict[str, list[Any]] = {}
     for array in level.asked:
@@ -197,12 +199,12 @@ def _cut(
             continue
         left = rest.setdefault(array, [])
         for element in getattr(struct, array):
-            response = _responding(level, element_kind, element, version)
+            response = _response_element(level, element_kind, element, version)
             code = 0 if depth else code_of(element)
             if depth:
                 inner, remaining = _cut(levels[1:], depth - 1, element, element_kind, version, code_of, message)
                 if inner:
-                    setattr(response, levels[1].responses, inner)
+                    setattr(response, levels[1].array, inner)
                     built.append(response)
                 if any(remaining.values()) or not inner:
                     left.append(_copy(element, remaining))
@@ -213,7 +215,7 @@ def _cut(
             else:
                 error = ErrorPlace(code, message)
                 inner, _ = _split(levels[1:], element, element_kind, version, error, _no_name)
-                setattr(response, levels[1].responses, inner)
+                setattr(response, levels[1].array, inner)
                 built.append(response)
     return built, rest
 
@@ -254,7 +256,7 @@ def _split(
     `struct` is part of the request; `kind` is the class of its counterpart in the response.
     """
     level = levels[0]
-    element_kind = next(each.struct for each in kind.__fields__ if each.name == level.responses)
+    element_kind = next(each.struct for each in kind.__fields__ if each.name == level.array)
     built: list[Any] = []
     rest: dict[str, list[Any]] = {}
     for array in level.asked:
@@ -267,20 +269,20 @@ def _split(
             if is_other or not error.concerns(its, index_of(element) if level.kind == PARTITION else None):
                 left.append(element)
                 continue
-            response = _responding(level, element_kind, element, version)
+            response = _response_element(level, element_kind, element, version)
             if len(levels) == 1:
                 built.append(_mark(response, version, error, level.code, level.blank))
                 continue
             inner, remaining = _split(levels[1:], element, element_kind, version, error, name_of, its)
             if inner:
-                setattr(response, levels[1].responses, inner)
+                setattr(response, levels[1].array, inner)
                 built.append(response)
             if any(remaining.values()) or not inner:
                 left.append(_copy(element, remaining))
     return built, rest
 
 
-def _responding(level: Level, kind: Any, element: Any, version: int) -> Any:
+def _response_element(level: Level, kind: Any, element: Any, version: int) -> Any:
     """Return the response's element for one of a request, without its results."""
     response = kind()
     for each in kind.__fields__:
@@ -329,7 +331,7 @@ def _overwrite(
 
     def walk(struct: Any, levels: tuple[Level, ...], topic: str | None) -> None:
         level = levels[0]
-        for element in getattr(struct, level.responses) or ():
+        for element in getattr(struct, level.array) or ():
             its = topic_of(element, name_of) if level.kind == TOPIC else topic
             if not error.concerns(its, index_of(element) if level.kind == PARTITION else None):
                 continue
@@ -338,7 +340,7 @@ def _overwrite(
                 continue
             _mark(element, version, error, level.code, level.blank)
             if level.inner is not None:
-                setattr(element, level.inner.responses, [])
+                setattr(element, level.inner.array, [])
 
     if isinstance(response, Struct):
         if levels:
@@ -352,14 +354,14 @@ def _merge(response: Response, levels: tuple[Level, ...], built: list[Any]) -> R
     """Put elements with errors beside those of the handler."""
 
     def walk(struct: Any, levels: tuple[Level, ...], built: list[Any]) -> None:
-        elements = list(getattr(struct, levels[0].responses) or ())
+        elements = list(getattr(struct, levels[0].array) or ())
         for each in built:
             same = next((its for its in elements if _identity(its) == _identity(each)), None)
             if same is None or len(levels) == 1:
                 elements.append(each)
             else:
-                walk(same, levels[1:], getattr(each, levels[1].responses))
-        setattr(struct, levels[0].responses, elements)
+                walk(same, levels[1:], getattr(each, levels[1].array))
+        setattr(struct, levels[0].array, elements)
 
     if response is NO_RESPONSE:
         return HANG_UP  # acks=0: the only way to report the error

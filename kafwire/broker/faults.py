@@ -18,11 +18,11 @@ from kafwire import protocol
 from kafwire.broker import dispatch, response_levels
 from kafwire.broker.error_responses import (
     ErrorPlace,
+    can_respond_with,
     fetched_places,
     inject,
     named,
     overwrite,
-    responds_with,
 )
 from kafwire.broker.request import HANG_UP, LATER, Request, Response
 from kafwire.broker.request_places import places_of
@@ -264,7 +264,7 @@ class Faults:
         ):
             return False
         if fault.error is not None:
-            return responds_with(self._state, request, fault.error)
+            return can_respond_with(self._state, request, fault.error)
         if fault.topic is None and fault.partition is None:
             return True
         if request.name == "Fetch":

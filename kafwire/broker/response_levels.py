@@ -33,7 +33,7 @@ class Level:
     defaults.
     """
 
-    responses: str
+    array: str
     asked: tuple[str, ...]
     kind: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -42,17 +42,17 @@ class Level:
     inner: Level | None = None
 
 
-def _partitions(asked: str = "partitions", responses: str = "partitions", index: str = "", /, **blank: Any) -> Level:
+def _partitions(asked: str = "partitions", array: str = "partitions", index: str = "", /, **blank: Any) -> Level:
     """A level of partitions; `index`: the response's name of a partition, where the request has a number alone."""
-    return Level(responses, (asked,), PARTITION, {index: ELEMENT} if index else {}, blank)
+    return Level(array, (asked,), PARTITION, {index: ELEMENT} if index else {}, blank)
 
 
-def _topics(inner: Level | None = None, responses: str = "topics", asked: str = "topics", **names: str) -> Level:
-    return Level(responses, (asked,), TOPIC, names, inner=inner)
+def _topics(inner: Level | None = None, array: str = "topics", asked: str = "topics", **names: str) -> Level:
+    return Level(array, (asked,), TOPIC, names, inner=inner)
 
 
-def _named(responses: str, asked: str, name: str = "", **names: str) -> Level:
-    return Level(responses, (asked,), names={name: ELEMENT} if name else names)
+def _named(array: str, asked: str, name: str = "", **names: str) -> Level:
+    return Level(array, (asked,), names={name: ELEMENT} if name else names)
 
 
 _COMMITTED = Level(
@@ -195,7 +195,7 @@ def path(api: str, version: int) -> tuple[Level, ...]:
     request: Any = protocol.MESSAGES[api + "Request"]
     for first in LEVELS.get(api, ()):
         mirrored = not first.asked or any(field_of(request, name, version) for name in first.asked)
-        if mirrored and field_of(kind, first.responses, version) is not None:
+        if mirrored and field_of(kind, first.array, version) is not None:
             levels, level = [], first
             while True:
                 levels.append(level)
@@ -209,7 +209,7 @@ def struct_of(api: str, levels: tuple[Level, ...]) -> type[Struct]:
     """Return the struct of the elements of the last of these arrays."""
     kind = response_of(api)
     for level in levels:
-        kind = next(each.struct for each in kind.__fields__ if each.name == level.responses)
+        kind = next(each.struct for each in kind.__fields__ if each.name == level.array)
     found: type[Struct] = kind
     return found
 

@@ -64,8 +64,8 @@ class Found:
 def handle(state: ClusterState, request: Request) -> Response:
     """Respond when there are enough bytes, or when the wait is over."""
     fetch = DelayedFetch(state, request)
-    if fetch.is_responded(first=True):
-        return fetch.respond()
+    if fetch.is_ready(first=True):
+        return fetch.response()
     fetch.wait()
     return LATER
 
@@ -102,7 +102,7 @@ class DelayedFetch:
         self._missing = 0  # bytes still missing
         self._ends_ms = state.now_ms + message.max_wait_ms
 
-    def is_responded(self, *, first: bool = False) -> bool:
+    def is_ready(self, *, first: bool = False) -> bool:
         """Read all partitions. Return True if the response need not wait."""
         message = self.request.message
         found = {key: self._find(key, asked) for key, asked in self.context.asked.items()}
@@ -222,9 +222,9 @@ class DelayedFetch:
             self._stop()
             return
         self._missing -= max(grown, 0)
-        if (grown < 0 or (grown and self._missing <= 0)) and self.is_responded():
+        if (grown < 0 or (grown and self._missing <= 0)) and self.is_ready():
             self._stop()
-            self.state.reply(self.request, self.respond())
+            self.state.reply(self.request, self.response())
 
     def _stop(self) -> None:
         for partition in self._watched:
@@ -235,13 +235,13 @@ class DelayedFetch:
 
     def _end(self) -> None:
         self._stop()
-        self.is_responded()
-        self.state.reply(self.request, self.respond())
+        self.is_ready()
+        self.state.reply(self.request, self.response())
 
     # --- the response
 
-    def respond(self) -> Any:
-        """Return the response with the results of `is_responded`."""
+    def response(self) -> Any:
+        """Return the response with the results of `is_ready`."""
         response_type = protocol.FetchResponse
         found = self._found
         quotas: Quotas = self.state.part(Quotas)

@@ -9,7 +9,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.broker import dispatch, response_levels
-from kafwire.broker.error_responses import ErrorPlace, inject, named, responds_with
+from kafwire.broker.error_responses import ErrorPlace, can_respond_with, inject, named
 from kafwire.broker.request import HANG_UP, Request
 from kafwire.broker.request_places import places_of
 from kafwire.broker.state import ClusterState
@@ -80,10 +80,10 @@ def test_every_version_has_the_error(api: str) -> None:
         if api in ("Fetch", "Metadata", "DescribeLogDirs", "DescribeTopicPartitions", "AlterReplicaLogDirs"):
             continue  # the response needs the handler
         if response_levels.depth(api, version, CODE) is None:
-            assert not responds_with(state, request, place)
+            assert not can_respond_with(state, request, place)
             assert "error_code" not in str([each.name for each in response_type.__fields__])
             continue
-        assert responds_with(state, request, place)
+        assert can_respond_with(state, request, place)
         response: Any = inject(state, request, place)
         reported = response_type.decode(response.encode(version), version).to_dict()
         if response_levels.field_of(response_type, "error_code", version) is None:
@@ -103,8 +103,8 @@ def test_the_table_names_fields_of_messages(api: str) -> None:
     kind: Any = protocol.MESSAGES[api + "Request"]
     response: Any = protocol.MESSAGES[api + "Response"]
 
-    def check(level: response_levels.Level, asked: list[Any], responses: Any) -> None:
-        found = next(each for each in responses.__fields__ if each.name == level.responses)
+    def check(level: response_levels.Level, asked: list[Any], owner: Any) -> None:
+        found = next(each for each in owner.__fields__ if each.name == level.array)
         assert found.array
         names = {each.name for each in found.struct.__fields__}
         assert level.names.keys() <= names
@@ -174,9 +174,9 @@ def test_topics_by_id_are_mirrored_by_id() -> None:
     asked = protocol.ProduceRequest
     data = asked.TopicProduceData(topic_id=topic.topic_id, partition_data=[asked.PartitionProduceData(index=0)])
     request = request_of(state, asked(acks=1, topic_data=[data]), 13)
-    assert responds_with(state, request, ErrorPlace(CODE, topic="a"))
-    assert not responds_with(state, request, ErrorPlace(CODE, topic="b"))
-    assert not responds_with(state, request, ErrorPlace(CODE, partition=1))
+    assert can_respond_with(state, request, ErrorPlace(CODE, topic="a"))
+    assert not can_respond_with(state, request, ErrorPlace(CODE, topic="b"))
+    assert not can_respond_with(state, request, ErrorPlace(CODE, partition=1))
     response: Any = inject(state, request, ErrorPlace(CODE, topic="a"))
     assert response.responses[0].topic_id == topic.topic_id
 
