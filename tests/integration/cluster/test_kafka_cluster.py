@@ -142,10 +142,10 @@ def test_another_process_talks_to_it_and_ends_nothing_by_closing(
 def test_clusters_of_one_template_differ(make_cluster: ClusterFactory) -> None:
     first, second = (make_cluster(nodes) for nodes in (1, 2))
     written = [(node.data / "meta.properties").read_text().splitlines() for node in (*first.nodes, *second.nodes)]
-    reported = [dict(line.split("=", 1) for line in lines if "=" in line) for lines in written]
-    assert [properties["node.id"] for properties in reported] == ["1", "1", "2"]
-    assert len({properties["directory.id"] for properties in reported}) == 3
-    assert reported[0]["cluster.id"] != reported[1]["cluster.id"] == reported[2]["cluster.id"]
+    metadata = [dict(line.split("=", 1) for line in lines if "=" in line) for lines in written]
+    assert [properties["node.id"] for properties in metadata] == ["1", "1", "2"]
+    assert len({properties["directory.id"] for properties in metadata}) == 3
+    assert metadata[0]["cluster.id"] != metadata[1]["cluster.id"] == metadata[2]["cluster.id"]
 
 
 def test_a_node_loads_its_classes_from_the_archive(make_cluster: ClusterFactory) -> None:

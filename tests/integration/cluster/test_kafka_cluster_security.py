@@ -109,8 +109,8 @@ def read(made: Mapping[str, Any], topic: str, group: str = "readers") -> bytes |
 def is_refused(made: Mapping[str, Any], *expected: int) -> bool:
     """True if librdkafka reports one of these errors; it may say before that all its brokers are down."""
     said: list[KafkaError] = []
-    reported: dict[str, Any] = {**made, "error_cb": said.append}
-    client = AdminClient(reported)
+    config: dict[str, Any] = {**made, "error_cb": said.append}
+    client = AdminClient(config)
 
     def polled() -> bool:
         client.poll(0.05)
@@ -133,11 +133,11 @@ def test_java_writes_and_reads(
     secured: KafkaCluster, java_client: JavaClient, topic: str, listener: str, mechanism: str | None
 ) -> None:
     made = secured.client_options("admin", mechanism, listener=listener, dialect="java")
-    assert java_client.produce(topic=topic, records=[Written(0, 1, None, b"by Java", ())], **reported(made)) == [0]
-    assert [record.value for record in java_client.consume(topic=topic, **reported(made))] == [b"by Java"]
+    assert java_client.produce(topic=topic, records=[Written(0, 1, None, b"by Java", ())], **java_options(made)) == [0]
+    assert [record.value for record in java_client.consume(topic=topic, **java_options(made))] == [b"by Java"]
 
 
-def reported(made: Mapping[str, str]) -> dict[str, Any]:
+def java_options(made: Mapping[str, str]) -> dict[str, Any]:
     """A client's options for `JavaClient`, which takes the addresses by themselves."""
     return {("bootstrap" if key == "bootstrap.servers" else key): value for key, value in made.items()}
 
@@ -154,7 +154,7 @@ def test_any_password_is_taken_as_it_is(
     assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED  # the user is authenticated
     with pytest.raises(RuntimeError, match="TopicAuthorizationException"):
         made = secured.client_options(user, mechanism, listener=listener, dialect="java")
-        java_client.produce(topic=topic, records=[Written(0, 1, None, b"", ())], **reported(made))
+        java_client.produce(topic=topic, records=[Written(0, 1, None, b"", ())], **java_options(made))
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -247,7 +247,7 @@ def test_a_delegation_token_stands_for_its_owner(
     token_id, hmac = row.split()[:2]
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     login = f'{module} required username="{token_id}" password="{hmac}" tokenauth="true";'
-    by_token = reported(made | {"sasl.jaas.config": login})
+    by_token = java_options(made | {"sasl.jaas.config": login})
 
     def written() -> bool:  # the broker learns of the token when its maker has it already
         try:
@@ -308,7 +308,7 @@ def test_java_reads_a_keystore_of_its_own_format(
         "ssl.keystore.location": str(tmp_path / "client.jks"),
         "ssl.keystore.password": "swordfish",
     }
-    assert java_client.produce(topic=topic, records=[Written(0, 1, None, b"", ())], **reported(made)) == [0]
+    assert java_client.produce(topic=topic, records=[Written(0, 1, None, b"", ())], **java_options(made)) == [0]
 
 
 def test_users_outlive_a_restart(make_cluster: ClusterFactory, topic_name: str) -> None:

@@ -73,13 +73,13 @@ def test_records_that_are_waited_for_go_by_the_engine(
         for number, value in enumerate(values):
             meta = producer.send("t", value, key=b"k", headers=[("h", b"1")], partition=0).result(10)
             assert (meta.topic, meta.partition, meta.offset) == ("t", 0, number)
-        reported = producer.metrics()
-        assert reported["producer"]["records"] == reported["producer"]["records_delivered"] == 50
-        assert reported["producer"]["batches"] == 50
-        (connection,) = [connection for connection in reported["connections"] if connection["role"] == "produce"]
+        metrics = producer.metrics()
+        assert metrics["producer"]["records"] == metrics["producer"]["records_delivered"] == 50
+        assert metrics["producer"]["batches"] == 50
+        (connection,) = [connection for connection in metrics["connections"] if connection["role"] == "produce"]
         assert connection["in_flight"] == 0
         assert connection["responses"] == connection["requests"]
-        assert connection["bytes_out"] > reported["producer"]["bytes"]
+        assert connection["bytes_out"] > metrics["producer"]["bytes"]
     assert broker.values("t", 0) == values
     (batch,) = records.decode_batches(broker.logs["t", 0][-1].data)
     assert batch.compression == compression
@@ -186,9 +186,9 @@ def test_two_threads_wait_for_the_same_record(broker: ScriptedBroker) -> None:
             broker.script("Produce", scripted.after(go))
             delivery = producer.send("t", value, partition=0)
             with ThreadPoolExecutor(2) as threads:
-                reported = [threads.submit(delivery.result, 10) for _ in range(2)]
+                outcomes = [threads.submit(delivery.result, 10) for _ in range(2)]
                 go.set()
-            assert [future.result(0).offset for future in reported] == [delivery.result(0).offset] * 2
+            assert [future.result(0).offset for future in outcomes] == [delivery.result(0).offset] * 2
     assert broker.values("t", 0) == [*numbers(FIRST), *numbers(20)]
 
 
@@ -198,14 +198,14 @@ def test_deliveries_without_a_waiting_thread(broker: ScriptedBroker) -> None:
         warm_up(producer)
         names: list[str] = []
         for value in numbers(20):
-            reported = threading.Event()
+            called = threading.Event()
 
-            def note(_: Delivery, reported: threading.Event = reported) -> None:
+            def note(_: Delivery, called: threading.Event = called) -> None:
                 names.append(threading.current_thread().name)
-                reported.set()
+                called.set()
 
             producer.send("t", value, partition=0).add_done_callback(note)
-            assert reported.wait(10)
+            assert called.wait(10)
         assert went_by(producer) >= 20
         assert names == ["kafwire-callbacks"] * 20
         delivery = producer.send("t", b"last", partition=0)
@@ -486,7 +486,7 @@ def test_the_buffer_is_full(broker: ScriptedBroker) -> None:
 
 
 def throttle(exchange: scripted.Exchange) -> None:
-    response = exchange.respond()
+    response = exchange.execute()
     response.throttle_time_ms = 300
     exchange.send(exchange.frame(response))
 

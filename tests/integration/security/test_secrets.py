@@ -474,9 +474,9 @@ def test_a_crash_shows_nothing(world: World, crash: str) -> None:
 def test_processes_that_are_started_show_nothing(world: World) -> None:
     """Brokers: every user of the machine sees their command lines, and this user their environment."""
     pid = world.cluster.node(1).pid
-    reported = b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")).decode("latin-1")
-    assert "kafka.Kafka" in reported
+    visible = b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")).decode("latin-1")
+    assert "kafka.Kafka" in visible
     assert not [
-        name for name, secret in world.evidence.hidden.items() if any(form in reported for form in forms(secret))
+        name for name, secret in world.evidence.hidden.items() if any(form in visible for form in forms(secret))
     ]
     gc.collect()

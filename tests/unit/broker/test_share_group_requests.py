@@ -285,15 +285,15 @@ def test_a_log_that_begins_later_moves_the_group() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "reported"), [("latest", []), ("earliest", [(0, 1, 1)]), ("by_duration:PT1M", [(1, 1, 1)])]
+    ("strategy", "delivered"), [("latest", []), ("earliest", [(0, 1, 1)]), ("by_duration:PT1M", [(1, 1, 1)])]
 )
-def test_a_group_begins_where_its_option_says(strategy: str, reported: list[tuple[int, int, int]]) -> None:
+def test_a_group_begins_where_its_option_says(strategy: str, delivered: list[tuple[int, int, int]]) -> None:
     group = SharingMembers(share_auto_offset_reset=strategy)
     partition = group.topic.partitions[0]
     for age_ms in (3_600_000, 0):
         record: dict[str, object] = {"value": b"x", "timestamp_ms": group.state.wall_ms - age_ms}
         partition.append(bytes(encode_batch([record])))
-    assert group.fetch("a", 0) == {0: reported}
+    assert group.fetch("a", 0) == {0: delivered}
 
 
 # --- offsets

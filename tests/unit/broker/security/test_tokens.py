@@ -29,8 +29,8 @@ def verified(token: str, jwks: Path) -> dict[str, Any]:
     public.verify(bytes_of(signature), signed.encode(), padding.PKCS1v15(), hashes.SHA256())
     head, claims = (json.loads(bytes_of(part)) for part in signed.split("."))
     assert (head["alg"], head["kid"]) == ("RS256", key["kid"])
-    reported: dict[str, Any] = claims
-    return reported
+    found: dict[str, Any] = claims
+    return found
 
 
 def test_a_token_has_subject_audience_and_lifetime(tmp_path: Path) -> None:
