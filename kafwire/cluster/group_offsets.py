@@ -111,8 +111,8 @@ class GroupOffsets:
 
         async def attempt(connection: BrokerConnection) -> list[Code]:
             missing = [where for where in wanted if where not in found]
-            responded, codes = await self._fetch(connection, missing, {})
-            found.update(responded)
+            fetched, codes = await self._fetch(connection, missing, {})
+            found.update(fetched)
             return codes
 
         await self._until_done("OffsetFetch", wanted, found, attempt, timeout_ms)
@@ -133,8 +133,8 @@ class GroupOffsets:
 
         async def once() -> None:
             async def attempt(connection: BrokerConnection) -> list[Code]:
-                responded, codes = await self._fetch(connection, missing, topic_ids)
-                found.update(responded)
+                fetched, codes = await self._fetch(connection, missing, topic_ids)
+                found.update(fetched)
                 return codes
 
             connection, codes = await self._ask("OffsetFetch", missing, attempt)
