@@ -355,8 +355,6 @@ class Consumer(BlockingClient):
     def _move(self, move: Move[_T]) -> _T:
         self._check()
         hand = self._reading.hand
-        if move.leaves:
-            self._core.commits.ledger.advance(hand.passed())
         self._reading.put_back(move.partitions)
         if move.leaves:
             self._tell_revoked()
