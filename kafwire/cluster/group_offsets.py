@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import Any, NamedTuple, Protocol
 
 from kafwire import protocol
-from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import COORDINATOR_ERRORS, Coordinator
@@ -150,8 +149,7 @@ class GroupOffsets:
             missing = [where for where in missing if where not in found and may_pass(failed[where])]
             failures += 1
             deadline = deadline or cluster.engine.now_ms() + patience_ms
-            config, randomness = cluster.config, cluster.engine.random.random()
-            wait_ms = delay_ms(failures, config.retry_backoff_ms, config.retry_backoff_max_ms, randomness)
+            wait_ms = cluster.backoff_ms(failures)
             if cluster.engine.now_ms() + wait_ms >= deadline:
                 break
             if missing:
