@@ -1,11 +1,12 @@
-"""Objects that own connections, threads or locks: a copy would share and close them. Imports nothing of kafwire."""
+"""Objects that own connections, threads or locks: their end, and no copies. Imports nothing of kafwire."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, SupportsIndex
+from types import TracebackType
+from typing import Any, NoReturn, Self, SupportsIndex
 
-__all__ = ["refuse_copies", "refuse_copy"]
+__all__ = ["Closing", "refuse_copies", "refuse_copy"]
 
 
 def refuse_copies(why: str) -> Callable[[Any, SupportsIndex], NoReturn]:
@@ -22,3 +23,18 @@ def refuse_copies(why: str) -> Callable[[Any, SupportsIndex], NoReturn]:
 
 
 refuse_copy = refuse_copies("they own connections or threads; make one in each process, from the same options")
+
+
+class Closing:
+    """A context manager whose end closes it."""
+
+    def close(self) -> None:
+        """Close it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

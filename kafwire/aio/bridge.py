@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from kafwire.errors import KafkaError
+from kafwire.runtime.client import EngineClient
 from kafwire.runtime.interfaces import Engine
 
 _P = ParamSpec("_P")
@@ -139,17 +140,8 @@ class AwaitedClosing:
         await self.close()
 
 
-class AwaitingClient(AwaitedClosing):
-    """A client with an engine. Calls of a closed one raise `KafkaError`."""
-
-    _engine: Engine
-    _closed: bool
-    _closed_text = "this consumer is closed: make a new one"
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError(self._closed_text)
+class AwaitingClient(EngineClient, AwaitedClosing):
+    """A client whose calls are awaited."""
 
     async def _run(self, work: Callable[_P, Coroutine[Any, Any, _T]], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         self._check()

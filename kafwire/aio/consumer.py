@@ -402,8 +402,6 @@ class AsyncConsumer(StartedClient):
         await self._wait_for_returns()
 
     async def _move(self, move: Move[_T]) -> _T:
-        if move.leaves:
-            self._core.commits.ledger.advance(self._hand.passed())
         await self._take_back(move.partitions)
         if move.leaves:
             await self._tell_revoked()

@@ -120,7 +120,7 @@ class ConsumerCalls:
         return Move(partial(self._core.positions.seek, where, offset), [where], seeks=True)
 
     def seek_to(self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None) -> Move[dict[TopicPartition, int]]:
-        """Continue at a time, or at the begin or end of the log."""
+        """Continue at a time, or at the beginning or end of the log."""
         place, chosen = place_of(when), _chosen(partitions)
         return Move(partial(self._core.positions.seek_to, place, chosen), chosen, seeks=True)
 

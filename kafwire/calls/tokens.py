@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from kafwire import protocol
@@ -62,26 +63,19 @@ class TokenRequests:
         message = protocol.RenewDelegationTokenRequest(
             hmac=_decoded(hmac), renew_period_ms=_period("period_ms", period_ms, 1, UNLIMITED)
         )
-
-        async def renew() -> int:
-            response = await self._cluster.call(message)
-            _check(response, "renewing a delegation token", "RenewDelegationToken")
-            return int(response.expiry_timestamp_ms)
-
-        return renew
+        return partial(self._set_expiry, message, "renewing a delegation token", "RenewDelegationToken")
 
     def expire_delegation_token(self, hmac: Secret | str, period_ms: int | None) -> Work[int]:
         """Expire a token early; return its expiry time."""
         message = protocol.ExpireDelegationTokenRequest(
             hmac=_decoded(hmac), expiry_time_period_ms=_period("period_ms", period_ms, 0, AT_ONCE)
         )
+        return partial(self._set_expiry, message, "expiring a delegation token", "ExpireDelegationToken")
 
-        async def expire() -> int:
-            response = await self._cluster.call(message)
-            _check(response, "expiring a delegation token", "ExpireDelegationToken")
-            return int(response.expiry_timestamp_ms)
-
-        return expire
+    async def _set_expiry(self, message: Any, context: str, api: str) -> int:
+        response = await self._cluster.call(message)
+        _check(response, context, api)
+        return int(response.expiry_timestamp_ms)
 
     def describe_delegation_tokens(self, owners: Iterable[str] | None) -> Work[list[DelegationToken]]:
         """List the tokens of these owners that the user may see; None: of all owners."""

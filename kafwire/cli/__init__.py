@@ -121,8 +121,8 @@ class Commands(click.Group):
         """Return the exit code, and the message for standard error."""
         try:
             words = [_utf8(word) for word in sys.argv[1:]] if args is None else args
-            response = super().main(words, prog_name, complete_var, standalone_mode=False, **extra)
-            return (response if isinstance(response, int) else 0), ""
+            code = super().main(words, prog_name, complete_var, standalone_mode=False, **extra)
+            return (code if isinstance(code, int) else 0), ""
         except click.exceptions.NoArgsIsHelpError as error:
             return error.exit_code, error.format_message()
         except click.UsageError as error:

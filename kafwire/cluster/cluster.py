@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.broker_connection import BrokerConnection, host_and_port
 from kafwire.cluster.controller_requests import is_refused, needs_controller
-from kafwire.cluster.hedging import first_response
+from kafwire.cluster.hedging import failure_of, first_response
 from kafwire.cluster.metadata import BrokerAddress, Metadata, TopicInfo, damage_of
 from kafwire.cluster.metadata_refresh import Refresher
 from kafwire.cluster.next_broker import NextBroker
@@ -42,6 +42,8 @@ _T = TypeVar("_T")
 
 # In bytes: old request versions have two bytes for a string's length.
 LONGEST_NAME = 0x7FFF
+
+UNREACHABLE = "no broker can be reached:"
 
 # Called on the engine with the names of topics that changed.
 OnChange = Callable[[set[str]], object]
@@ -240,7 +242,7 @@ class Cluster:
         A request that changes something is sent to one broker that has just responded: it must not be sent twice.
         """
         known = self.known(first=first)
-        problems: list[str] = []
+        problems: list[KafkaError] = []
         is_reading = _only_reads(message)
 
         async def ask(connection: BrokerConnection) -> tuple[BrokerConnection, Any]:
@@ -253,7 +255,7 @@ class Cluster:
             self._bootstrap_connections(), ask, problems
         )
         if found is None:
-            raise _unreachable(problems)
+            raise failure_of(problems, UNREACHABLE)
         connection, response = found
         if connection not in known and known:
             # No known broker responded, but a bootstrap server did: the metadata is outdated (KIP-899).
@@ -387,7 +389,7 @@ class Cluster:
         known = self.known()
         if elsewhere:
             known = self._next_broker.elsewhere(known)
-        problems: list[str] = []
+        problems: list[KafkaError] = []
         ask_seed = partial(self._ask_seed, request)
         may_leave = self._may_rebootstrap and bool(self.metadata.brokers)
         try:
@@ -402,7 +404,7 @@ class Cluster:
         finally:
             self._failed_ms = self.engine.now_ms()
         if response is None:
-            raise _unreachable(problems)
+            raise failure_of(problems, UNREACHABLE)
         self._failing_since_ms = None
         return response
 
@@ -676,10 +678,6 @@ async def _metadata_of(connection: BrokerConnection, request: Any) -> Any:
         connection.fail("its metadata is damaged")
         raise ProtocolError(f"{connection.where} sent a response with {damage}", api="MetadataResponse")
     return response
-
-
-def _unreachable(problems: Iterable[str]) -> KafkaConnectionError:
-    return KafkaConnectionError(f"no broker can be reached: {'; '.join(dict.fromkeys(problems))}")
 
 
 def _only_reads(message: Any) -> bool:

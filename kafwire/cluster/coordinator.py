@@ -8,9 +8,9 @@ from typing import Any
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.hedging import first_response
+from kafwire.cluster.hedging import failure_of, first_response
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, ProtocolError, broker_error
+from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
 
 # The role of the connection to a coordinator. A broker handles the requests of one connection in order: here a
 # heartbeat waits only behind other requests to the coordinator, not behind a slow Metadata request.
@@ -63,12 +63,11 @@ class Coordinator:
         cluster = self._cluster
         if not cluster.metadata.brokers:
             await cluster.refresh()
-        problems: list[str] = []
+        problems: list[KafkaError] = []
         found = await first_response(cluster.known(), self._ask, problems)
         if found is None:
             await cluster.refresh()  # all brokers may have moved; the next attempt asks the current ones
-            reasons = "; ".join(dict.fromkeys(problems))
-            raise KafkaConnectionError(f"no broker knows the coordinator of {self._key!r}: {reasons}")
+            raise failure_of(problems, f"no broker knows the coordinator of {self._key!r}:")
         node, host, port = found
         if not cluster.listens(node, host, port):
             cluster.hasten()  # the broker has joined, or moved

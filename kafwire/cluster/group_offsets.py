@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import Any, NamedTuple, Protocol
 
 from kafwire import protocol
-from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import COORDINATOR_ERRORS, Coordinator
@@ -111,8 +110,8 @@ class GroupOffsets:
 
         async def attempt(connection: BrokerConnection) -> list[Code]:
             missing = [where for where in wanted if where not in found]
-            responded, codes = await self._fetch(connection, missing, {})
-            found.update(responded)
+            fetched, codes = await self._fetch(connection, missing, {})
+            found.update(fetched)
             return codes
 
         await self._until_done("OffsetFetch", wanted, found, attempt, timeout_ms)
@@ -133,8 +132,8 @@ class GroupOffsets:
 
         async def once() -> None:
             async def attempt(connection: BrokerConnection) -> list[Code]:
-                responded, codes = await self._fetch(connection, missing, topic_ids)
-                found.update(responded)
+                fetched, codes = await self._fetch(connection, missing, topic_ids)
+                found.update(fetched)
                 return codes
 
             connection, codes = await self._ask("OffsetFetch", missing, attempt)
@@ -150,8 +149,7 @@ class GroupOffsets:
             missing = [where for where in missing if where not in found and may_pass(failed[where])]
             failures += 1
             deadline = deadline or cluster.engine.now_ms() + patience_ms
-            config, randomness = cluster.config, cluster.engine.random.random()
-            wait_ms = delay_ms(failures, config.retry_backoff_ms, config.retry_backoff_max_ms, randomness)
+            wait_ms = cluster.backoff_ms(failures)
             if cluster.engine.now_ms() + wait_ms >= deadline:
                 break
             if missing:

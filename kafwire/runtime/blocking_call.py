@@ -1,21 +1,15 @@
-"""`BlockingCall`: a user's thread waits for a coroutine on the engine, and may be interrupted anywhere.
-
-`Closing` and `BlockingClient` are the parts that blocking classes share.
-"""
+"""`BlockingCall`: a user's thread waits for a coroutine on the engine, and may be interrupted anywhere."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kafwire.errors import KafkaError
-from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.patched import wait_lock
 
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 ENDED = "this client's engine has ended: make a new client"
@@ -86,35 +80,3 @@ class BlockingCall(Generic[_T]):
             raise KafkaError("the client was closed while this call waited") from None
         finally:
             del task
-
-
-class Closing:
-    """A context manager whose end closes it."""
-
-    def close(self) -> None:
-        """Close it."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class BlockingClient(Closing):
-    """A client with an engine. Calls of a closed one raise `KafkaError`."""
-
-    _engine: Engine
-    _closed: bool
-    _closed_text = "this consumer is closed: make a new one"
-
-    def _check(self) -> None:
-        self._engine.check_process()
-        if self._closed:
-            raise KafkaError(self._closed_text)
-
-    def _run(self, work: Callable[_P, Coroutine[Any, Any, _T]], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        self._check()
-        return self._engine.run(work, *args, **kwargs)

@@ -144,18 +144,18 @@ class TokenEndpoint:
             raise self._failed("its response is not a JSON object")
         return document
 
-    def _token(self, response: dict[str, Any], begun: float) -> OAuthToken:
-        value = response.get("access_token")
+    def _token(self, document: dict[str, Any], begun: float) -> OAuthToken:
+        value = document.get("access_token")
         if not isinstance(value, str) or not value:
             raise self._failed("its response has no access_token")
         ends = OAuthToken(value).expires_at
         try:
-            lasts = float(response["expires_in"])
+            lasts = float(document["expires_in"])
         except (KeyError, TypeError, ValueError, OverflowError):
             lasts = float("nan")
         if 0 <= lasts < float("inf"):
             ends = min(begun + lasts, ends if ends is not None else float("inf"))
-        scope = response.get("scope")
+        scope = document.get("scope")
         return OAuthToken(value, ends, scope=tuple(scope.split()) if isinstance(scope, str) else ())
 
     def _refuse(self, response: Response, explained: str) -> NoReturn:
@@ -175,10 +175,10 @@ class TokenEndpoint:
 def _explained(data: bytes, secret: list[Secret]) -> str:
     """Return the error in a response's body, with the secrets in it masked."""
     try:
-        response = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError):
         return ""
-    if not isinstance(response, dict):
+    if not isinstance(document, dict):
         return ""
-    names = [name for name in ("error", "error_description") if isinstance(response.get(name), str)]
-    return "".join(f", {name} {without(secret, response[name])!r}" for name in names)
+    names = [name for name in ("error", "error_description") if isinstance(document.get(name), str)]
+    return "".join(f", {name} {without(secret, document[name])!r}" for name in names)

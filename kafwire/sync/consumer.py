@@ -17,7 +17,7 @@ from kafwire.consumer.group.rebalance_handlers import Handler, Handlers
 from kafwire.consumer.offsets.commits import ToCommit
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
-from kafwire.runtime.blocking_call import BlockingClient
+from kafwire.runtime.client import BlockingClient
 from kafwire.runtime.interfaces import Engine
 from kafwire.sync.batch_reader import BatchReader
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
@@ -355,8 +355,6 @@ class Consumer(BlockingClient):
     def _move(self, move: Move[_T]) -> _T:
         self._check()
         hand = self._reading.hand
-        if move.leaves:
-            self._core.commits.ledger.advance(hand.passed())
         self._reading.put_back(move.partitions)
         if move.leaves:
             self._tell_revoked()

@@ -10,7 +10,7 @@ from kafwire.consumer.core import ConsumerCore
 from kafwire.consumer.delivery._fetch_reader import FetchReader
 from kafwire.consumer.delivery.partition_claim import Claim, StreamEnded
 from kafwire.consumer.offsets.hand import Hand
-from kafwire.runtime.blocking_call import Closing
+from kafwire.handles import Closing
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from kafwire.producer.buffer._accumulator import RecordSender
 from kafwire.producer.buffer._batch import BatchDelivery, Delivery
 from kafwire.producer.core import CLOSED, ProducerCore
 from kafwire.producer.send.flush import closed_early
-from kafwire.runtime.blocking_call import BlockingClient
+from kafwire.runtime.client import BlockingClient
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle

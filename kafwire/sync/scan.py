@@ -10,11 +10,10 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, Timestamps
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, broker_error
-from kafwire.handles import refuse_copy
+from kafwire.handles import Closing, refuse_copy
 from kafwire.integers import natural
 from kafwire.lazy_dataclass import dataclass
 from kafwire.records._records import RecordIterator
-from kafwire.runtime.blocking_call import Closing
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.scanner.ranges import Range

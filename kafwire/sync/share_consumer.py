@@ -14,7 +14,7 @@ from kafwire.consumer.core import CLOSE_SECONDS
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import SHARE_CONSUMER, SHARE_CONSUMER_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.blocking_call import BlockingClient
+from kafwire.runtime.client import BlockingClient
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:

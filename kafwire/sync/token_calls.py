@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafwire.calls.client import ClientCalls
-from kafwire.runtime.blocking_call import BlockingClient
+from kafwire.runtime.client import BlockingClient
 from kafwire.secret import Secret
 from kafwire.types import DelegationToken
 

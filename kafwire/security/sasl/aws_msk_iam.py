@@ -81,7 +81,7 @@ class AwsMskIamExchange:
             now=self._now,
             expires_s=EXPIRES_S,
         )
-        self._next = "answer"
+        self._next = "response"
         message = {"version": VERSION, "host": self._host, "user-agent": self._user_agent}
         message.update({name.lower(): value for name, value in signed.items()})
         return json.dumps(message, separators=(",", ":")).encode()
@@ -89,7 +89,7 @@ class AwsMskIamExchange:
     def respond(self, challenge: bytes) -> None:
         """Check the broker's response, JSON with the id of the request. It ends the exchange."""
         expected, self._next = self._next, "nothing"
-        if expected != "answer":
+        if expected != "response":
             raise AuthenticationError("the broker sent an unexpected AWS_MSK_IAM message")
         try:
             response = json.loads(challenge)

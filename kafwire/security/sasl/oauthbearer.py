@@ -64,15 +64,15 @@ class OAuthBearerExchange:
             raise AuthenticationError(f"the OAuth token {_fault(self._token)}")
         check_extensions(self._extensions)
         pairs = [f"auth=Bearer {self._token.reveal()}", *(f"{key}={value}" for key, value in self._extensions.items())]
-        self._next = "answer"
+        self._next = "response"
         return "\x01".join(("n,,", *pairs, "", "")).encode("ascii")
 
     def respond(self, challenge: bytes) -> bytes | None:
         """Return None for an empty response. Acknowledge an error in JSON; raise it at the next message."""
         expected, self._next = self._next, "nothing"
-        if expected == "answer" and not challenge:
+        if expected == "response" and not challenge:
             return None
-        if expected == "answer":
+        if expected == "response":
             self._error = _read_error(challenge)
             self._next = "end"
             return ERROR_SEEN

@@ -6,11 +6,11 @@ import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kafwire import protocol
 from kafwire.errors import KafkaConnectionError, KafkaTimeoutError
+from kafwire.handles import Closing
 from kafwire.protocol.spec import Request
 
 CLIENT_ID = "kafwire-fuzz"
@@ -51,7 +51,7 @@ class BadSizeError(Exception):
     """The size that the server announced for its response is impossible."""
 
 
-class TargetConnection:
+class TargetConnection(Closing):
     """A connected socket that sends given bytes and reads whole frames."""
 
     def __init__(self, target: Target) -> None:
@@ -67,14 +67,6 @@ class TargetConnection:
         except OSError as error:
             self._socket.close()
             raise KafkaConnectionError(f"cannot connect to {target.name}: {error}") from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the connection."""

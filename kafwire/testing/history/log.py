@@ -13,8 +13,9 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, NamedTuple, Self
+from typing import BinaryIO, NamedTuple
+
+from kafwire.handles import Closing
 
 MAGIC = b"kafwire history 2\n"
 
@@ -37,7 +38,7 @@ class Placed(NamedTuple):
     body: bytes
 
 
-class LogReader:
+class LogReader(Closing):
     """The entries of a history file, in order or by position. A torn last entry is left out."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -85,14 +86,6 @@ class LogReader:
         if zlib.crc32(body) != body_check:
             raise HistoryError(f"{self.path}: the entry at byte {position} is damaged")
         return Placed(position, position + _HEAD_SIZE + length, time_us, kind, body)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class LogWriter:

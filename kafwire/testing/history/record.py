@@ -8,9 +8,8 @@ import threading
 import warnings
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
+from kafwire.handles import Closing
 from kafwire.testing.history import entries
 from kafwire.testing.history.log import HistoryError, LogWriter, Placed
 from kafwire.testing.history.report import PROMISES
@@ -25,7 +24,7 @@ _OUTCOMES = {"commit": entries.COMMIT, "abort": entries.ABORT, "unknown": entrie
 _LAST = 0xFFFFFFFF
 
 
-class History:
+class History(Closing):
     """A history in a file: a new file, or a continued one. A context manager.
 
     `Writer.invoke` writes records to the file before it returns. Acknowledgements are buffered, up to 4096 of them;
@@ -185,14 +184,6 @@ class History:
             self._partitions[TopicPartition(partition.topic, partition.partition)] = partition.number
         elif kind == entries.Viewing.KIND:
             self._views = entries.Viewing.unpack(body).number + 1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Writer:

@@ -229,9 +229,9 @@ def test_topics_are_created_with_the_given_options(did: list[Any]) -> None:
 def test_topics_are_deleted_after_a_yes(did: list[Any]) -> None:
     run = CliRunner().invoke
     assert run(main, ["topics", "delete", "t", "-b", "x"], input="n\n").exit_code == 1
-    nobody = run(main, ["topics", "delete", "t", "-b", "x"], input="")
-    assert nobody.exit_code == 2
-    assert "add --yes" in nobody.output
+    unconfirmed = run(main, ["topics", "delete", "t", "-b", "x"], input="")
+    assert unconfirmed.exit_code == 2
+    assert "add --yes" in unconfirmed.output
     assert did == []
     assert run(main, ["topics", "delete", "t", "-b", "x"], input="y\n").exit_code == 0
     assert run(main, ["topics", "delete", "u", "v", "-y", "-b", "x"]).stdout == "deleted u\ndeleted v\n"

@@ -624,9 +624,9 @@ def test_requests_that_bypass_the_engine_are_counted_too() -> None:
         for latency_ms_max, most in ((4.0, 4.0), (3.0, 4.0), (5.0, 5.0)):
             connection.went_by({**numbers, "latency_ms_max": latency_ms_max})
             assert connection.stats()["latency_ms_max"] == most
-        reported = connection.stats()
-        assert [reported[name] for name in ("requests", "bytes_out", "responses", "bytes_in")] == [9, 150, 6, 60]
-        assert reported["latency_ms_sum"] == 27.0
+        stats = connection.stats()
+        assert [stats[name] for name in ("requests", "bytes_out", "responses", "bytes_in")] == [9, 150, 6, 60]
+        assert stats["latency_ms_sum"] == 27.0
 
 
 def test_latencies_run_from_the_request_to_its_response() -> None:
@@ -674,7 +674,7 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
         assert make_connection(world).where == "broker 1 at [fd00::1]:9092"
 
 
-class Reported:
+class Outcomes:
     """The outcomes of three requests on one connection, in order."""
 
     def __init__(self, world: World, connection: BrokerConnection) -> None:
@@ -688,7 +688,7 @@ class Reported:
         request = protocol.encode_request(metadata(), 13, number, "test")
 
         def on_response(frame: Buffer | None, error: KafkaError | None) -> None:
-            self.heard.append((number, "answer" if frame is not None else type(error).__name__))
+            self.heard.append((number, "response" if frame is not None else type(error).__name__))
 
         connection.send(number, [request], on_response)
         return number
@@ -706,30 +706,30 @@ def test_the_end_of_a_connection_calls_no_callback_from_within(how: str) -> None
     """The caller may be in the middle of what a callback changes: it is called by the engine's next turn, in order."""
 
     async def end() -> None:
-        ENDS[how](reported.connection, reported.numbers[2])
-        assert reported.connection.in_flight == 0
-        assert reported.heard == []
+        ENDS[how](outcomes.connection, outcomes.numbers[2])
+        assert outcomes.connection.in_flight == 0
+        assert outcomes.heard == []
         await asyncio.sleep(0)
-        assert [number for number, _ in reported.heard] == reported.numbers
+        assert [number for number, _ in outcomes.heard] == outcomes.numbers
 
     with World() as world:
         world.on("Metadata", lambda _: NEVER)
-        reported = Reported(world, make_connection(world))
+        outcomes = Outcomes(world, make_connection(world))
         world.run(end())
-        kinds = [kind for _, kind in reported.heard]
+        kinds = [kind for _, kind in outcomes.heard]
         late = "KafkaTimeoutError" if how == "time_out" else "KafkaConnectionError"
         assert kinds == ["KafkaConnectionError", "KafkaConnectionError", late]
         world.pass_time(100)
-        assert len(reported.heard) == 3
+        assert len(outcomes.heard) == 3
 
 
 def test_responses_that_came_before_the_end_are_reported_before_lost_requests() -> None:
     with World() as world:
         world.on("Metadata", lambda _: HANGUP if len(world.made("Metadata")) == 2 else None)
-        reported = Reported(world, make_connection(world))
+        outcomes = Outcomes(world, make_connection(world))
         world.pass_time(1)
         lost = "KafkaConnectionError"
-        assert reported.heard == list(zip(reported.numbers, ["answer", lost, lost], strict=True))
+        assert outcomes.heard == list(zip(outcomes.numbers, ["response", lost, lost], strict=True))
 
 
 def test_a_callback_that_raises_leaves_no_other_request_open(caplog: pytest.LogCaptureFixture) -> None:
@@ -742,10 +742,10 @@ def test_a_callback_that_raises_leaves_no_other_request_open(caplog: pytest.LogC
             raise LookupError("a defect")
 
         connection.send(1000, [protocol.encode_request(metadata(), 13, 1000, "test")], raises)
-        reported = Reported(world, connection)
+        outcomes = Outcomes(world, connection)
         connection.fail("test")
         world.pass_time(0.01)
-        assert [number for number, _ in reported.heard] == reported.numbers
+        assert [number for number, _ in outcomes.heard] == outcomes.numbers
         (record,) = caplog.records
         assert "the failure of a request to broker 1 at 10.0.0.1:9092 could not be handled" in record.message
         assert record.exc_info is not None

@@ -92,6 +92,19 @@ def test_damaged_metadata_of_all_brokers_is_an_error(damage: Callable[[Any], Any
         assert [call.node for call in world.made("Metadata")] == [1, 2]
 
 
+def test_a_request_that_cannot_be_encoded_fails_at_once_beside_a_broker_that_hangs() -> None:
+    with World(brokers=3) as world:
+        cluster = make_cluster(world)
+        world.run(cluster.refresh())
+        for node in (1, 2):
+            world.nodes[node].receive = lambda *_: None  # type: ignore[method-assign]
+        began = world.engine.now_ms()
+        wrong: Any = [3]
+        with pytest.raises(ProtocolError, match="expected a str, not int"):
+            world.run(cluster.call(protocol.DescribeGroupsRequest(groups=wrong)))
+        assert world.engine.now_ms() - began < 1_000
+
+
 def test_a_call_outlives_brokers_that_come_back() -> None:
     async def restart(world: World, cluster: Cluster) -> Any:
         call = asyncio.ensure_future(cluster.call(metadata()))

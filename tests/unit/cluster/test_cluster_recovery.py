@@ -21,7 +21,9 @@ from tests.support.simulated.scan import Scanning
 from tests.support.simulated.world import World
 
 
-def response_to(world: World, *nodes: int, cluster_id: str = "simulated", error: int = 0) -> protocol.MetadataResponse:
+def metadata_with(
+    world: World, *nodes: int, cluster_id: str = "simulated", error: int = 0
+) -> protocol.MetadataResponse:
     """Metadata with some brokers only, and without a topic."""
     kind = protocol.MetadataResponse
     brokers = [
@@ -108,7 +110,7 @@ def test_brokers_that_keep_metadata_back_are_left_in_time(boot: list[str], strat
         busy = cluster.connection(2, "fetch")
         await busy.open()
         boot[:] = ["10.0.0.4"]
-        world.on("Metadata", lambda call: response_to(world, 4) if call.node == 4 else NEVER)
+        world.on("Metadata", lambda call: metadata_with(world, 4) if call.node == 4 else NEVER)
         started = world.engine.now_ms()
         refresh = cluster.retrying(cluster.refresh, "refreshing", 300_000)
         if strategy == "none":
@@ -125,7 +127,7 @@ def test_brokers_that_keep_metadata_back_are_left_in_time(boot: list[str], strat
     boot.append("10.0.0.1")
     with World(brokers=4) as world:
         world.engine.resolver.names["boot.example"] = boot
-        world.on("Metadata", lambda _: response_to(world, 1, 2, 3))
+        world.on("Metadata", lambda _: metadata_with(world, 1, 2, 3))
         options = {"metadata_recovery_strategy": strategy, "metadata_recovery_rebootstrap_trigger_ms": 40_000}
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092", **options)))
 
@@ -154,7 +156,7 @@ def test_how_long_metadata_are_missed_is_counted_while_they_are_asked_for(
         what = "-"
 
         def respond(call: Call) -> Any:
-            return response_to(world, 1, 2) if what == ("s" if call.node == 3 else "-") else HANGUP
+            return metadata_with(world, 1, 2) if what == ("s" if call.node == 3 else "-") else HANGUP
 
         world.on("Metadata", respond)
         for what in attempts:
@@ -169,7 +171,7 @@ def test_how_long_metadata_are_missed_is_counted_while_they_are_asked_for(
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
         world.engine.resolver.names["boot.example"] = boot
-        world.on("Metadata", lambda _: response_to(world, 1, 2))
+        world.on("Metadata", lambda _: metadata_with(world, 1, 2))
         options = {"metadata_recovery_rebootstrap_trigger_ms": 60_000}
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092", **options)))
 
@@ -192,10 +194,26 @@ def test_after_a_bootstrap_server_without_brokers_the_next_address_is_asked(boot
     boot += ["10.0.0.1", "10.0.0.2"]
     with World(brokers=2) as world:
         world.engine.resolver.names["boot.example"] = boot
-        world.on("Metadata", lambda call: response_to(world, error=129) if call.node == 1 else None)
+        world.on("Metadata", lambda call: metadata_with(world, error=129) if call.node == 1 else None)
         cluster = make_cluster(world, bootstrap="boot.example:9092")
         world.run(cluster.retrying(cluster.refresh, "refreshing"))
         assert [call.node for call in world.made("Metadata")] == [1, 2]
+
+
+@pytest.mark.parametrize("call", ["refresh", "any"])
+def test_bootstrap_servers_are_asked_after_damaged_responses_of_all_known_brokers(boot: list[str], call: str) -> None:
+    boot.append("10.0.0.1")
+    with World(brokers=3) as world:
+        world.engine.resolver.names["boot.example"] = boot
+        world.on("Metadata", lambda _: metadata_with(world, 1, 2))
+        cluster = make_cluster(world, bootstrap="boot.example:9092")
+        world.run(cluster.refresh())
+        boot[:] = ["10.0.0.3"]
+        world.break_connections(1)
+        world.on("Metadata", lambda request: metadata_with(world, 3) if request.node == 3 else b"\0\xff")
+        world.run(cluster.refresh(at_once=True) if call == "refresh" else cluster.call(metadata()))
+        world.pass_time(1)
+        assert addresses(cluster) == {3: "10.0.0.3"}
 
 
 @pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
@@ -206,7 +224,8 @@ def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: lis
         await connection.open()
         boot[:] = ["10.0.0.3"]
         world.on(
-            "Metadata", lambda call: response_to(world, *([3] if call.node == 3 else []), error=129 * (call.node < 3))
+            "Metadata",
+            lambda call: metadata_with(world, *([3] if call.node == 3 else []), error=129 * (call.node < 3)),
         )
         if strategy == "none":
             with pytest.raises(BrokerError, match="REBOOTSTRAP_REQUIRED"):
@@ -216,7 +235,7 @@ def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: lis
         await cluster.refresh()
         assert addresses(cluster) == {3: "10.0.0.3"}
         assert not connection.is_ready
-        world.on("Metadata", lambda _: response_to(world, error=129))
+        world.on("Metadata", lambda _: metadata_with(world, error=129))
         with pytest.raises(KafkaConnectionError, match="REBOOTSTRAP_REQUIRED.*bootstrap server at boot.example:9092"):
             await cluster.refresh()
         assert addresses(cluster) == {}
@@ -224,7 +243,7 @@ def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: lis
     boot.append("10.0.0.1")
     with World(brokers=3) as world:
         world.engine.resolver.names["boot.example"] = boot
-        world.on("Metadata", lambda _: response_to(world, 1, 2))
+        world.on("Metadata", lambda _: metadata_with(world, 1, 2))
         world.run(
             scenario(world, make_cluster(world, bootstrap="boot.example:9092", metadata_recovery_strategy=strategy))
         )
@@ -315,7 +334,7 @@ def test_a_known_address_that_has_come_to_belong_to_another_cluster_is_not_belie
     async def scenario(world: World, cluster: Cluster) -> None:
         await cluster.refresh()
         boot[:] = ["10.0.0.3"]
-        world.on("Metadata", lambda call: response_to(world, 9, cluster_id="foreign") if call.node == 2 else None)
+        world.on("Metadata", lambda call: metadata_with(world, 9, cluster_id="foreign") if call.node == 2 else None)
         world.kill(1)
         await cluster.refresh()
         assert cluster.metadata.cluster_id == "simulated"
@@ -328,7 +347,7 @@ def test_a_known_address_that_has_come_to_belong_to_another_cluster_is_not_belie
         world.engine.resolver.names["boot.example"] = boot
         world.state.nodes[9] = BrokerNode(9)
         world.nodes[9] = ScriptedNode(world, 9)
-        world.on("Metadata", lambda _: response_to(world, 1, 2) if not world.made("Metadata")[1:] else None)
+        world.on("Metadata", lambda _: metadata_with(world, 1, 2) if not world.made("Metadata")[1:] else None)
         world.run(scenario(world, make_cluster(world, bootstrap="boot.example:9092")))
 
 

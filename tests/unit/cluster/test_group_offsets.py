@@ -58,9 +58,9 @@ def test_committed_offsets_are_fetched_in_every_version(
     world.run(offsets.commit({("t", 0): OffsetToCommit(7, 3, "text"), ("u", 1): OffsetToCommit(1 << 40)}))
     found = fetch(world, offsets, asked)
     assert list(found) == asked
-    reported = (3 if commit_version >= 6 else -1, "text")
+    epoch_and_text = (3 if commit_version >= 6 else -1, "text")
     assert found == {
-        ("t", 0): Committed(7, *reported),
+        ("t", 0): Committed(7, *epoch_and_text),
         ("u", 1): Committed(1 << 40, -1, ""),
         ("t", 2): None,
         ("u", 0): None,
@@ -380,10 +380,10 @@ def test_only_failed_partitions_are_retried(world: World) -> None:
 def test_a_topic_made_a_moment_ago_is_waited_for(world: World, versions: int) -> None:
     for node in world.nodes.values():
         node.versions["OffsetCommit"] = (2, versions)
-    responses = iter([100 if versions == 10 else 3] * 2)
+    codes = iter([100 if versions == 10 else 3] * 2)
 
     def lag(call: Call) -> Response:
-        code = next(responses, 0)
+        code = next(codes, 0)
         if not code:
             return None
         response = protocol.OffsetCommitResponse

@@ -90,12 +90,12 @@ def test_a_broker_that_creates_no_topics_differs_from_a_slow_one() -> None:
         assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("responses", [True, False], ids=["true", "unsaid"])
-def test_a_creation_that_does_not_come_is_waited_for_until_max_block_ms(*, responses: bool) -> None:
+@pytest.mark.parametrize("described", [True, False], ids=["true", "unsaid"])
+def test_a_creation_that_does_not_come_is_waited_for_until_max_block_ms(*, described: bool) -> None:
     with World() as world:
         world.auto_create = True
         world.creation_takes_s = 1e6
-        if not responses:
+        if not described:
             world.on("DescribeConfigs", lambda _: HANGUP)
         work = Work(world)
         started = world.engine.now_ms()

@@ -199,12 +199,12 @@ def test_work_that_cancelled_tasks_start_runs_before_the_end() -> None:
         try:
             await asyncio.sleep(60)
         finally:
-            engine.start(heard.append, "reported")
+            engine.start(heard.append, "cancelled")
 
     engine.start(lambda: heard.append("begun") if asyncio.ensure_future(work()) else None)
     engine.run(asyncio.sleep, 0.01)
     engine.stop()
-    assert heard == ["begun", "reported"]
+    assert heard == ["begun", "cancelled"]
 
 
 def test_a_member_that_cannot_end_does_not_keep_others_from_it() -> None:

@@ -19,7 +19,7 @@ STASH = 64 << 10
 THROUGH_STASH = 16 << 10
 
 
-def respond(correlation_id: int, body: bytes = b"") -> bytes:
+def response_frame(correlation_id: int, body: bytes = b"") -> bytes:
     return struct.pack(">ii", 4 + len(body), correlation_id) + body
 
 
@@ -52,7 +52,7 @@ BODIES = [
 
 def test_merged_frames_come_out_of_one_piece() -> None:
     frames = asked(*(number for number, _ in BODIES))
-    frames.feed(b"".join(respond(*each) for each in BODIES))
+    frames.feed(b"".join(response_frame(*each) for each in BODIES))
     assert results(frames) == expected(BODIES)
     assert not frames.inside_frame
     assert frames.outstanding() == []
@@ -62,7 +62,7 @@ def test_every_frame_byte_by_byte() -> None:
     frames = asked(*(number for number, _ in BODIES))
     found = []
     for number, body in BODIES:
-        data = respond(number, body)
+        data = response_frame(number, body)
         for index in range(len(data)):
             assert results(frames) == []
             frames.feed(data[index : index + 1])
@@ -73,7 +73,7 @@ def test_every_frame_byte_by_byte() -> None:
 
 def test_every_split_into_three() -> None:
     stream = [(1, b""), (2, b"abc"), (3, b"defghijk")]
-    data = b"".join(respond(*each) for each in stream)
+    data = b"".join(response_frame(*each) for each in stream)
     for first in range(len(data) + 1):
         for second in range(first, len(data) + 1):
             frames = asked(1, 2, 3)
@@ -99,10 +99,10 @@ def test_every_split_into_three() -> None:
 )
 def test_large_frames_among_small_ones_at_every_limit(size: int) -> None:
     stream = [(1, b"small"), (2, bytes(i * 7 % 251 for i in range(size))), (3, b"after"), (4, b"y" * size), (5, b"")]
-    data = b"".join(respond(*each) for each in stream)
+    data = b"".join(response_frame(*each) for each in stream)
     edges = [0]
     for number, body in stream:
-        edges.append(edges[-1] + len(respond(number, body)))
+        edges.append(edges[-1] + len(response_frame(number, body)))
     near = sorted({min(max(edge + step, 0), len(data)) for edge in edges for step in range(-9, 10)})
     for cut in near:
         frames = asked(1, 2, 3, 4, 5)
@@ -122,7 +122,7 @@ def test_large_frames_among_small_ones_at_every_limit(size: int) -> None:
 def test_any_split_gives_the_same_responses(bodies: list[bytes], seed: int) -> None:
     dice = random.Random(seed)
     stream = list(enumerate(bodies, 1))
-    data = b"".join(respond(*each) for each in stream)
+    data = b"".join(response_frame(*each) for each in stream)
     frames = asked(*range(1, len(bodies) + 1))
     at = 0
     found = []
@@ -171,13 +171,13 @@ def test_a_request_without_a_response_is_sent_with_its_last_byte_and_has_no_slot
     frames.take()
     assert results(frames) == [(SENT, 30, None)]
     assert frames.outstanding() == [10, 40]
-    frames.feed(respond(1) + respond(4))
+    frames.feed(response_frame(1) + response_frame(4))
     assert [token for _, token, _ in frames.completions()] == [10, 40]
 
 
 def test_requests_without_responses_behind_one_that_has_its_response() -> None:
     frames = asked(1)
-    frames.feed(respond(1))
+    frames.feed(response_frame(1))
     assert len(frames.completions()) == 1
     for token in (2, 3):
         frames.queue(token, token, [b"x"], expect_response=False)
@@ -185,7 +185,7 @@ def test_requests_without_responses_behind_one_that_has_its_response() -> None:
     frames.take()
     assert results(frames) == [(SENT, 2, None), (SENT, 3, None)]
     assert frames.outstanding() == [40]
-    frames.feed(respond(4))
+    frames.feed(response_frame(4))
     assert [token for _, token, _ in frames.completions()] == [40]
     assert frames.outstanding() == []
 
@@ -198,7 +198,7 @@ def test_requests_without_responses_alone() -> None:
     assert results(frames) == [(SENT, 0, None), (SENT, 1, None), (SENT, 2, None)]
     assert frames.outstanding() == []
     with pytest.raises(ProtocolError, match="no request is pending"):
-        frames.feed(respond(2))
+        frames.feed(response_frame(2))
 
 
 @pytest.mark.parametrize(
@@ -210,15 +210,15 @@ def test_requests_without_responses_alone() -> None:
         (struct.pack(">i", 3), "size prefix 3"),
         (struct.pack(">i", LIMIT + 1), "size prefix 1048577 exceeds the limit of 1048576"),
         (struct.pack(">i", 2**31 - 1), "size prefix 2147483647 exceeds"),
-        (respond(2), "correlation id 2, but the oldest pending request has 1"),
-        (respond(-1), "correlation id -1, but the oldest"),
+        (response_frame(2), "correlation id 2, but the oldest pending request has 1"),
+        (response_frame(-1), "correlation id -1, but the oldest"),
         (struct.pack(">ii", LIMIT, 3), "correlation id 3, but the oldest"),
     ],
 )
 def test_bad_bytes_poison_for_good(data: bytes, message: str) -> None:
     for pieces in ([data], [data[i : i + 1] for i in range(len(data))]):
         frames = asked(9, 1, 2)
-        frames.feed(respond(9, b"good"))
+        frames.feed(response_frame(9, b"good"))
         frames.queue(30, 3, [b"not sent"])
         with pytest.raises(ProtocolError, match=message):
             for piece in pieces:
@@ -227,7 +227,7 @@ def test_bad_bytes_poison_for_good(data: bytes, message: str) -> None:
         assert message in frames.poison
         assert results(frames) == [(RESPONSE, 90, struct.pack(">i", 9) + b"good")]
         with pytest.raises(ProtocolError, match=message):
-            frames.feed(respond(1))
+            frames.feed(response_frame(1))
         assert results(frames) == []
         assert frames.take() == b""
         assert frames.outstanding() == [10, 20, 30]
@@ -236,7 +236,7 @@ def test_bad_bytes_poison_for_good(data: bytes, message: str) -> None:
 def test_a_response_without_a_request() -> None:
     frames = Frames(LIMIT)
     with pytest.raises(ProtocolError, match="correlation id 5, but no request is pending"):
-        frames.feed(respond(5))
+        frames.feed(response_frame(5))
 
 
 def test_a_response_before_the_request_is_out() -> None:
@@ -244,24 +244,24 @@ def test_a_response_before_the_request_is_out() -> None:
     frames.queue(1, 5, [b"request"])
     frames.take(10)
     with pytest.raises(ProtocolError, match="5 is that of a request not fully sent"):
-        frames.feed(respond(5))
+        frames.feed(response_frame(5))
 
 
 def test_a_second_response_to_the_same_request() -> None:
     frames = asked(5)
     with pytest.raises(ProtocolError, match="correlation id 5, but no request is pending"):
-        frames.feed(respond(5) * 2)
+        frames.feed(response_frame(5) * 2)
     assert len(frames.completions()) == 1
 
 
 def test_a_new_limit_counts_from_the_next_frame_on() -> None:
     frames = asked(1, 2, max_frame=20)
-    frames.feed(respond(1, b"x" * 16))
+    frames.feed(response_frame(1, b"x" * 16))
     frames.max_frame = 8
     assert frames.max_frame == 8
     assert len(frames.completions()) == 1
     with pytest.raises(ProtocolError, match="size prefix 9 exceeds the limit of 8"):
-        frames.feed(respond(2, b"x" * 5))
+        frames.feed(response_frame(2, b"x" * 5))
 
 
 def test_a_prefix_allocates_nothing_before_its_response_is_known_to_be_owed() -> None:
@@ -296,7 +296,7 @@ def test_buffers_go_back_whatever_was_under_way() -> None:
             frames.queue(number, number, [b"head", payload], expect_response=number == 1)
         frames.take(stop)
         if stop > 1008:
-            frames.feed(respond(1, b"y" * 30_000)[: stop * 11])
+            frames.feed(response_frame(1, b"y" * 30_000)[: stop * 11])
         del frames
     del payload
     assert pool_bytes()[0] == live
@@ -332,8 +332,8 @@ def test_a_segment_of_another_type_is_refused_and_leaves_nothing() -> None:
 
 def test_feed_takes_any_buffer() -> None:
     frames = asked(1, 2, 3)
-    frames.feed(bytearray(respond(1)))
-    frames.feed(memoryview(respond(2)))
+    frames.feed(bytearray(response_frame(1)))
+    frames.feed(memoryview(response_frame(2)))
     frames.feed(b"")
-    frames.feed(Buffer(respond(3)))
+    frames.feed(Buffer(response_frame(3)))
     assert len(frames.completions()) == 3

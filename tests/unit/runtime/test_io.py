@@ -35,7 +35,7 @@ PATIENCE_S = 30
 Event = tuple[int, int, int, Any]
 
 
-def respond(correlation_id: int, body: bytes = b"") -> bytes:
+def response_frame(correlation_id: int, body: bytes = b"") -> bytes:
     return struct.pack(">ii", 4 + len(body), correlation_id) + body
 
 
@@ -160,7 +160,7 @@ def test_a_request_and_its_response(wire: Wire) -> None:
     number, peer = wire.connect()
     wire.loop.submit(number, 2**64 - 1, 7, [b"head", Buffer(b"payload")], True)
     assert receive(peer, 15) == framed(b"head", b"payload")
-    peer.sendall(respond(7, b"result"))
+    peer.sendall(response_frame(7, b"result"))
     assert wire.events(1) == [(RESPONSE, number, 2**64 - 1, struct.pack(">i", 7) + b"result")]
 
 
@@ -169,7 +169,7 @@ def test_requests_are_pipelined_and_responses_matched_in_order(wire: Wire) -> No
     for token in range(100):
         wire.loop.submit(number, token, 1000 + token, [b"request %3d" % token], True)
     assert receive(peer, 1500) == b"".join(framed(b"request %3d" % token) for token in range(100))
-    peer.sendall(b"".join(respond(1000 + token, b"%d" % token) for token in range(100)))
+    peer.sendall(b"".join(response_frame(1000 + token, b"%d" % token) for token in range(100)))
     assert wire.events(100) == [
         (RESPONSE, number, token, struct.pack(">i", 1000 + token) + b"%d" % token) for token in range(100)
     ]
@@ -181,7 +181,7 @@ def test_many_small_responses_cost_few_receive_calls(wire: Wire) -> None:
         wire.loop.submit(number, token, token, [b"request"], True)
     receive(peer, 500 * 11)
     before = wire.loop.statistics()
-    peer.sendall(b"".join(respond(token, b"x" * 20) for token in range(500)))
+    peer.sendall(b"".join(response_frame(token, b"x" * 20) for token in range(500)))
     wire.events(500)
     after = wire.loop.statistics()
     assert after["frames_in"] - before["frames_in"] == 500
@@ -195,7 +195,7 @@ def test_responses_byte_by_byte(wire: Wire) -> None:
     for token in range(20):
         wire.loop.submit(number, token, token, [b"request"], True)
     receive(peer, 20 * 11)
-    for byte in b"".join(respond(token, b"body") for token in range(20)):
+    for byte in b"".join(response_frame(token, b"body") for token in range(20)):
         peer.sendall(bytes([byte]))
     assert wire.events(20) == [(RESPONSE, number, token, struct.pack(">i", token) + b"body") for token in range(20)]
 
@@ -207,7 +207,7 @@ def test_responses_of_any_size(wire: Wire, size: int) -> None:
         wire.loop.submit(number, token, token, [b"fetch"], True)
     receive(peer, 2 * 9)
     body = random.Random(size).randbytes(size)
-    sender = threading.Thread(target=peer.sendall, args=(respond(0, body) + respond(1, body[::-1]),))
+    sender = threading.Thread(target=peer.sendall, args=(response_frame(0, body) + response_frame(1, body[::-1]),))
     sender.start()
     first, second = wire.events(2)
     ended(sender)
@@ -222,16 +222,16 @@ def test_requests_before_the_connection_is_open_wait_for_it(wire: Wire) -> None:
     with wire.listener.accept()[0] as peer:
         assert receive(peer, 33) == framed(b"early 0") + framed(b"early 1") + framed(b"early 2")
         assert wire.events(2) == [(CONNECTED, number, 0, None), (SENT, number, 1, None)]
-        peer.sendall(respond(0) + respond(2))
+        peer.sendall(response_frame(0) + response_frame(2))
         assert [each[2] for each in wire.events(2)] == [0, 2]
 
 
 def test_a_request_without_a_response_is_reported_when_sent(wire: Wire) -> None:
     number, peer = wire.connect()
     wire.loop.submit(number, 1, 1, [b"first"], True)
-    wire.loop.submit(number, 2, 2, [b"no answer"], False)
+    wire.loop.submit(number, 2, 2, [b"no response"], False)
     assert wire.events(1) == [(SENT, number, 2, None)]
-    peer.sendall(respond(1))
+    peer.sendall(response_frame(1))
     assert wire.events(1) == [(RESPONSE, number, 1, b"\0\0\0\1")]
 
 
@@ -275,7 +275,7 @@ def test_a_busy_connection_does_not_hold_another_back(wire: Wire) -> None:
 
     def send() -> None:
         for token in range(64):
-            busy_peer.sendall(respond(token, body))
+            busy_peer.sendall(response_frame(token, body))
 
     sender = threading.Thread(target=send)
     sender.start()
@@ -283,7 +283,7 @@ def test_a_busy_connection_does_not_hold_another_back(wire: Wire) -> None:
         pass
     wire.loop.submit(calm, 99, 99, [b"ping"], True)
     receive(calm_peer, 8)
-    calm_peer.sendall(respond(99))
+    calm_peer.sendall(response_frame(99))
     order = [(connection, token) for _, connection, token, _ in first]
     while (busy, 63) not in order:
         order += [(connection, token) for _, connection, token, _ in wire.completions()]
@@ -372,7 +372,7 @@ def test_the_peer_closes_between_frames(wire: Wire) -> None:
     wire.loop.submit(number, 1, 1, [b"answered"], True)
     wire.loop.submit(number, 2, 2, [b"not answered"], True)
     receive(peer, 28)
-    peer.sendall(respond(1))
+    peer.sendall(response_frame(1))
     peer.close()
     assert wire.events(2) == [
         (RESPONSE, number, 1, b"\0\0\0\1"),
@@ -382,7 +382,7 @@ def test_the_peer_closes_between_frames(wire: Wire) -> None:
 
 @pytest.mark.parametrize("size", [100, 50_000])
 def test_the_peer_closes_at_every_point_of_a_frame(wire: Wire, size: int) -> None:
-    whole = respond(1, b"x" * size)
+    whole = response_frame(1, b"x" * size)
     for cut in sorted({*range(12), size // 2, size + 6, size + 7}):
         number, peer = wire.connect()
         wire.loop.submit(number, 1, 1, [b"fetch"], True)
@@ -423,8 +423,11 @@ def test_the_peer_resets_at_every_point_of_a_request(wire: Wire) -> None:
         (struct.pack(">i", 2), "bad frame: size prefix 2, but a response has at least 4 bytes"),
         (struct.pack(">i", 1001), "bad frame: size prefix 1001 exceeds the limit of 1000 bytes"),
         (b"HTTP/1.1 400 Bad Request", "bad frame: size prefix 1213486160 exceeds the limit of 1000 bytes"),
-        (respond(4), "bad response: correlation id 4, but the oldest pending request has 2"),
-        (respond(2) + respond(3) + respond(4), "bad response: correlation id 4, but no request is pending"),
+        (response_frame(4), "bad response: correlation id 4, but the oldest pending request has 2"),
+        (
+            response_frame(2) + response_frame(3) + response_frame(4),
+            "bad response: correlation id 4, but no request is pending",
+        ),
     ],
 )
 def test_bytes_that_make_no_sense_close_the_connection(wire: Wire, data: bytes, reason: str) -> None:
@@ -432,7 +435,7 @@ def test_bytes_that_make_no_sense_close_the_connection(wire: Wire, data: bytes, 
     for token in (1, 2, 3):
         wire.loop.submit(number, token, token, [b"request"], True)
     receive(peer, 33)
-    peer.sendall(respond(1) + data)
+    peer.sendall(response_frame(1) + data)
     events = wire.until_closed(number)
     assert events[0][:3] == (RESPONSE, number, 1)
     code = errno.EMSGSIZE if "exceeds" in reason else errno.EPROTO
@@ -443,7 +446,7 @@ def test_bytes_that_make_no_sense_close_the_connection(wire: Wire, data: bytes, 
 
 def test_a_response_without_a_request_closes_the_connection(wire: Wire) -> None:
     number, peer = wire.connect()
-    peer.sendall(respond(0))
+    peer.sendall(response_frame(0))
     reason = "bad response: correlation id 0, but no request is pending"
     assert wire.events(1) == [(CLOSED, number, 0, (errno.EPROTO, reason))]
 
@@ -454,9 +457,9 @@ def test_the_frame_limit_can_be_raised(wire: Wire) -> None:
         wire.loop.submit(number, token, token, [b"request"], True)
     receive(peer, 33)
     wire.loop.set_max_frame(number, 1000)
-    peer.sendall(respond(1, b"x" * 996))
+    peer.sendall(response_frame(1, b"x" * 996))
     assert len(wire.events(1)[0][3]) == 1000
-    peer.sendall(respond(2, b"x" * 997))
+    peer.sendall(response_frame(2, b"x" * 997))
     reason = "bad frame: size prefix 1001 exceeds the limit of 1000 bytes"
     assert wire.events(1) == [(CLOSED, number, 0, (errno.EMSGSIZE, reason))]
 
@@ -615,7 +618,7 @@ def test_threads_submit_to_all_connections_at_once(wire: Wire) -> None:
     def serve(peer: socket.socket) -> None:
         for _ in range(3 * per_thread):
             size, correlation_id = struct.unpack(">ii", receive(peer, 8))
-            peer.sendall(respond(correlation_id, receive(peer, size - 4)[::-1]))
+            peer.sendall(response_frame(correlation_id, receive(peer, size - 4)[::-1]))
 
     order = [threading.Lock() for _ in connections]
     next_id = [0] * len(connections)
@@ -754,13 +757,13 @@ def test_a_forked_child_cannot_use_it_and_does_not_harm_it(wire: Wire) -> None:
         own, own_peer = fresh.connect()
         fresh.loop.submit(own, 1, 1, [b"own"], True)
         assert receive(own_peer, 7) == framed(b"own")
-        own_peer.sendall(respond(1))
+        own_peer.sendall(response_frame(1))
         assert [kind for kind, _, _, _ in fresh.events(1)] == [RESPONSE]
         fresh.close()
 
     in_child(child)
     assert wire.events(1) == [(POSTED, 0, 7, None)]
-    peer.sendall(respond(1))
+    peer.sendall(response_frame(1))
     assert wire.events(1) == [(RESPONSE, number, 1, b"\0\0\0\1")]
     wire.loop.submit(number, 2, 2, [b"after"], True)
     assert receive(peer, 9) == framed(b"after")

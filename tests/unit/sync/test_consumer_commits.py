@@ -222,6 +222,15 @@ def test_close_after_an_error_names_records_that_will_be_delivered_again(
     assert warning.endswith("they will be delivered again")
 
 
+@pytest.mark.parametrize("leave", ["assign", "unsubscribe"])
+def test_a_member_that_leaves_commits_the_records_before_the_one_in_hand(flavour: Flavour, leave: str) -> None:
+    fill(flavour.world, "t", batches=1)
+    consumer = flavour.consumer(topics="t", group_id="g", start="earliest", enable_auto_commit=True)
+    take(flavour, iter(consumer) if flavour.blocks else aiter(consumer), 2)
+    flavour.get(consumer.assign([T0]) if leave == "assign" else consumer.unsubscribe())
+    assert committed(flavour.world) == {0: 1}
+
+
 @pytest.mark.parametrize("settles", ["commit", "processed", "manual"])
 def test_close_is_silent_about_committed_or_returned_offsets(
     flavour: Flavour, settles: str, caplog: pytest.LogCaptureFixture

@@ -133,7 +133,7 @@ def test_a_value_that_is_no_topic_is_refused(flavour: Flavour, topic: Any) -> No
 
 
 @pytest.mark.parametrize(
-    ("arguments", "reported"),
+    ("arguments", "message"),
     [
         ({"partition": "0"}, "partition='0'"),
         ({"timestamp_ms": "now"}, "timestamp_ms='now'"),
@@ -142,14 +142,14 @@ def test_a_value_that_is_no_topic_is_refused(flavour: Flavour, topic: Any) -> No
         ({"value": 5}, "the value must be bytes-like or None, not int"),
     ],
 )
-def test_an_argument_of_no_use_is_named(flavour: Flavour, arguments: dict[str, Any], reported: str) -> None:
+def test_an_argument_of_no_use_is_named(flavour: Flavour, arguments: dict[str, Any], message: str) -> None:
     producer = flavour.producer()
     flavour.get(producer.send("t", b"first"))
     for topic in ("t", "u"):
-        with pytest.raises(ConfigError, match=reported):
+        with pytest.raises(ConfigError, match=message):
             flavour.get(producer.send(topic, **arguments))
     if "partition" in arguments:
-        with pytest.raises(ConfigError, match=reported):
+        with pytest.raises(ConfigError, match=message):
             flavour.get(producer.send_batch("t", TABLE, partition="0"))
 
 

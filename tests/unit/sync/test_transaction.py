@@ -14,7 +14,7 @@ from kafwire.producer.transactions.state import State
 from kafwire.sync.transaction import INTERRUPTED_S, TransactionBlock
 
 
-class Reported:
+class RecordingProducer:
     """Begins, commits and aborts at once; or raises what it is given for that."""
 
     def __init__(self, **raised: Exception) -> None:
@@ -39,7 +39,7 @@ class Reported:
         self._take("abort", timeout, State.READY)
 
 
-class Awaited(Reported):
+class Awaited(RecordingProducer):
     """The same of an asynchronous producer."""
 
     def __getattribute__(self, name: str) -> Any:
@@ -53,14 +53,14 @@ class Awaited(Reported):
         return call
 
 
-@pytest.fixture(params=[Reported, Awaited], ids=["sync", "async"])
-def kind(request: pytest.FixtureRequest) -> type[Reported]:
-    made: type[Reported] = request.param
+@pytest.fixture(params=[RecordingProducer, Awaited], ids=["sync", "async"])
+def kind(request: pytest.FixtureRequest) -> type[RecordingProducer]:
+    made: type[RecordingProducer] = request.param
     return made
 
 
 def play(
-    producer: Reported, *, raising: BaseException | None = None, timeout: float | None = 2.0, end: str = ""
+    producer: RecordingProducer, *, raising: BaseException | None = None, timeout: float | None = 2.0, end: str = ""
 ) -> None:
     """A block that raises, or ends its transaction by itself, or does nothing."""
 
@@ -84,13 +84,13 @@ def play(
             body()
 
 
-def test_a_block_commits(kind: type[Reported]) -> None:
+def test_a_block_commits(kind: type[RecordingProducer]) -> None:
     producer = kind()
     play(producer)
     assert producer.calls == [("begin", 2.0), ("commit", 2.0)]
 
 
-def test_an_exception_aborts_and_goes_on(kind: type[Reported]) -> None:
+def test_an_exception_aborts_and_goes_on(kind: type[RecordingProducer]) -> None:
     producer = kind()
     with pytest.raises(ValueError, match="mine") as caught:
         play(producer, raising=ValueError("mine"))
@@ -98,14 +98,14 @@ def test_an_exception_aborts_and_goes_on(kind: type[Reported]) -> None:
     assert not hasattr(caught.value, "__notes__")
 
 
-def test_an_abort_that_fails_is_noted_with_the_exception(kind: type[Reported]) -> None:
+def test_an_abort_that_fails_is_noted_with_the_exception(kind: type[RecordingProducer]) -> None:
     producer = kind(abort=KafkaError("no coordinator"))
     with pytest.raises(ValueError, match="mine") as caught:
         play(producer, raising=ValueError("mine"))
     assert caught.value.__notes__ == ["The transaction could not be aborted: no coordinator"]
 
 
-def test_a_transaction_that_cannot_be_committed_is_aborted(kind: type[Reported]) -> None:
+def test_a_transaction_that_cannot_be_committed_is_aborted(kind: type[RecordingProducer]) -> None:
     producer = kind(commit=TransactionAbortableError("a record failed"), abort=KafkaError("no coordinator"))
     with pytest.raises(TransactionAbortableError) as caught:
         play(producer)
@@ -113,14 +113,14 @@ def test_a_transaction_that_cannot_be_committed_is_aborted(kind: type[Reported])
     assert caught.value.__notes__ == ["The transaction could not be aborted: no coordinator"]
 
 
-def test_a_commit_whose_outcome_is_open_is_not_aborted(kind: type[Reported]) -> None:
+def test_a_commit_whose_outcome_is_open_is_not_aborted(kind: type[RecordingProducer]) -> None:
     producer = kind(commit=TransactionTimeoutError("not in time"))
     with pytest.raises(TransactionTimeoutError):
         play(producer)
     assert producer.calls == [("begin", 2.0), ("commit", 2.0)]
 
 
-def test_a_transaction_that_was_ended_in_the_block_is_left_alone(kind: type[Reported]) -> None:
+def test_a_transaction_that_was_ended_in_the_block_is_left_alone(kind: type[RecordingProducer]) -> None:
     producer = kind()
     play(producer, end="ended")
     assert producer.calls == [("begin", 2.0), ("ended", None)]
@@ -128,7 +128,7 @@ def test_a_transaction_that_was_ended_in_the_block_is_left_alone(kind: type[Repo
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
 def test_an_interrupted_transaction_does_not_wait_long(interrupt: type[BaseException]) -> None:
-    producer = Reported()
+    producer = RecordingProducer()
     with pytest.raises(interrupt):
         play(producer, raising=interrupt(), timeout=600.0)
     assert producer.calls == [("begin", 600.0), ("abort", INTERRUPTED_S)]
