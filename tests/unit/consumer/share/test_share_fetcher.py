@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafwire.broker.faults import Faults
-from kafwire.errors import AuthorizationError, BrokerError
+from kafwire.broker.request import Request, Response
+from kafwire.consumer.fetch.errors import UNREADABLE
+from kafwire.errors import AuthorizationError, BrokerError, ProtocolError
 from tests.support.share.world import BATCH, BATCHES, TOPIC, ShareWorld
 
 PATIENCE_S = 30.0
@@ -97,3 +99,40 @@ def test_a_group_that_may_not_be_read_is_an_error_at_once() -> None:
         with pytest.raises(AuthorizationError):
             consumer.poll(PATIENCE_S)
         assert world.loop.time() - began < 1.0
+
+
+def damage(world: ShareWorld, times: int) -> None:
+    """Damage the next responses to ShareFetch requests, which the broker executes."""
+    left = iter(range(times))
+
+    def damaged(response: Response) -> Response:
+        return response if next(left, None) is None else b"damaged"
+
+    def intercept(request: Request) -> None:
+        if request.name == "ShareFetch":
+            request.edits.append(damaged)
+
+    world.state.interceptors.append(intercept)
+
+
+def test_damaged_responses_of_a_broker_are_retried() -> None:
+    with ShareWorld() as world:
+        damage(world, UNREADABLE - 1)
+        assert read_all(world) == BATCH * BATCHES
+
+
+def test_a_broker_that_sends_only_damaged_responses_fails_the_read() -> None:
+    with ShareWorld() as world, world.consumer() as consumer:
+        damage(world, UNREADABLE)
+        with pytest.raises(ProtocolError, match="broker 1 .* sent a response that cannot be decoded"):
+            consumer.poll(PATIENCE_S)
+        assert len(world.made("ShareFetch")) == UNREADABLE
+
+
+def test_a_good_response_between_damaged_ones_resets_their_count() -> None:
+    with ShareWorld() as world, world.consumer() as consumer:
+        rows = 0
+        for _ in range(2):
+            damage(world, UNREADABLE - 1)
+            rows += sum(len(batch) for batch in consumer.poll(PATIENCE_S))
+        assert rows == 2 * BATCH
