@@ -39,7 +39,7 @@ class Reader:
         for name, index in forget:
             request.forgotten_topics_data.append(request.ForgottenTopic(**self._named(name), partitions=[index]))
         call = Call(self.world.engine.now_ms(), self.node, 0, self.version, 1, request)
-        self.response = self.world.run(self.world.respond(call))
+        self.response = self.world.run(self.world.response_to(call))
         names = {topic.topic_id: name for name, topic in self.world.topics.items()}
         return {
             (topic.topic or names.get(topic.topic_id, "?"), part.partition_index): part

@@ -94,7 +94,7 @@ class Schedule:
 
     async def slow(self, call: Call) -> Any:
         await asyncio.sleep(self.chance.choice([0.05, 0.4]))
-        return await self.world.respond(call)
+        return await self.world.response_to(call)
 
     def event(self) -> None:
         chance, world = self.chance, self.world
