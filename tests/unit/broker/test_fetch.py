@@ -99,7 +99,7 @@ def test_session_errors() -> None:
 def test_no_slot_no_session() -> None:
     with World() as world:
         world.create_topic("t")
-        world.session_slots = 1
+        world.keep_sessions(1)
         reader = Reader(world)
         ids = []
         for _ in range(2):
@@ -312,7 +312,7 @@ def test_topics_come_and_go() -> None:
 def test_sessions_are_evicted_when_long_unused_or_small_and_old() -> None:
     with World() as world:
         world.create_topic("t", partitions=3)
-        world.session_slots = 2
+        world.keep_sessions(2)
         reader = Reader(world)
 
         def open_session(partitions: int) -> int:
