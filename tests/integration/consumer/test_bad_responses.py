@@ -134,7 +134,7 @@ def test_a_log_that_lost_its_end_is_not_waited_for_for_ever(broker: ScriptedBrok
         scripted.behave(exchange)
 
     def nothing(exchange: scripted.Exchange) -> None:
-        response = exchange.respond()
+        response = exchange.execute()
         response.responses = []
         exchange.send(exchange.frame(response))
 

@@ -486,7 +486,7 @@ def test_the_buffer_is_full(broker: ScriptedBroker) -> None:
 
 
 def throttle(exchange: scripted.Exchange) -> None:
-    response = exchange.respond()
+    response = exchange.execute()
     response.throttle_time_ms = 300
     exchange.send(exchange.frame(response))
 

@@ -92,7 +92,7 @@ def test_the_broker_vanishes_for_a_while(broker: ScriptedBroker) -> None:
             broker.start(node)
 
     def vanish(exchange: scripted.Exchange) -> None:
-        exchange.respond()
+        exchange.execute()
         threading.Timer(0.5, come_back).start()
         for node in (1, 2):
             broker.stop(node)

@@ -60,7 +60,7 @@ class Exchange:
         self.correlation_id = correlation_id
         self._connection = connection
 
-    def respond(self) -> Any:
+    def execute(self) -> Any:
         """Execute the request, and return the right response; None for a produce request without acks."""
         return self.broker.handle(self.request)
 
@@ -77,7 +77,7 @@ class Exchange:
 
     def frame_of_response(self) -> bytes:
         """The right response as bytes."""
-        return self.frame(self.respond())
+        return self.frame(self.execute())
 
     def send(self, data: bytes) -> None:
         """Put bytes on the connection."""
@@ -98,7 +98,7 @@ Step = Callable[[Exchange], None]
 
 def behave(exchange: Exchange) -> None:
     """Respond as a broker does."""
-    response = exchange.respond()
+    response = exchange.execute()
     if response is not None:
         exchange.send(exchange.frame(response))
 
@@ -139,7 +139,7 @@ def close(exchange: Exchange) -> None:
 
 def lose_response(exchange: Exchange) -> None:
     """Execute the request, and close instead of responding."""
-    exchange.respond()
+    exchange.execute()
     exchange.close()
 
 
@@ -152,7 +152,7 @@ def close_in_mid_frame(exchange: Exchange) -> None:
 
 def wrong_correlation_id(exchange: Exchange) -> None:
     """Respond under a number that no request has."""
-    exchange.send(exchange.frame(exchange.respond(), exchange.correlation_id + 1000))
+    exchange.send(exchange.frame(exchange.execute(), exchange.correlation_id + 1000))
 
 
 def truncated(size: int) -> Step:
@@ -194,7 +194,7 @@ def changed_records(change: Callable[[bytes], bytes]) -> Step:
     """Respond to a fetch request with its records changed, all else as it should be."""
 
     def step(exchange: Exchange) -> None:
-        response = exchange.respond()
+        response = exchange.execute()
         for topic in response.responses:
             for part in topic.partitions:
                 if part.records:

@@ -27,7 +27,7 @@ class Membership:
 
 
 class Members:
-    """A group, and its members' requests. Waiting requests get their responses later, see `response`."""
+    """A group, and its members' requests. Waiting requests get their responses later, see `response_to`."""
 
     def __init__(self, group_id: str = "g", nodes: Sequence[int] = (1,), **configs: object) -> None:
         options = {name.replace("_", "."): str(value) for name, value in configs.items()}
@@ -40,12 +40,12 @@ class Members:
     def send(self, message: Any, version: int | None = None, client_id: str = "test") -> Request:
         return self.driver.send(message, version, node=self.node, client_id=client_id)
 
-    def respond(self, request: Request) -> Any:
+    def response_to(self, request: Request) -> Any:
         """The response to a request; None: it waits."""
         return self.driver.late.pop(request, None)
 
     def ask(self, message: Any, version: int | None = None) -> Any:
-        return self.respond(self.send(message, version))
+        return self.response_to(self.send(message, version))
 
     def pass_ms(self, ms: float) -> None:
         self.driver.pass_ms(ms)
@@ -78,7 +78,7 @@ class Members:
 
     def new_id(self, **how: Any) -> str:
         """The id that a new member is given before it joins."""
-        response = self.respond(self.join(**how))
+        response = self.response_to(self.join(**how))
         assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
         return str(response.member_id)
 
@@ -87,12 +87,12 @@ class Members:
         names: list[str | None] = [*instance_ids] or [None] * count
         ids = [self.new_id(**how) if name is None else "" for name in names]
         waiting = [self.join(member_id, instance_id=name, **how) for member_id, name in zip(ids, names, strict=True)]
-        responses = [self.respond(each) for each in waiting]
+        responses = [self.response_to(each) for each in waiting]
         if len(names) > 1:  # the first one was alone, and joins again with the others
             first = responses[0]
             assert first.error_code == 0
             again = self.join(first.member_id, instance_id=names[0], **how)
-            responses = [self.respond(again), *(self.respond(each) for each in waiting[1:])]
+            responses = [self.response_to(again), *(self.response_to(each) for each in waiting[1:])]
         members = [
             Membership(each.member_id, each.generation_id, each.leader, name)
             for each, name in zip(responses, names, strict=True)
@@ -101,7 +101,7 @@ class Members:
         given = {each.member_id: b"%d" % number for number, each in enumerate(members)}
         protocol_type = how.get("protocol_type", "consumer")
         for number, each in enumerate(members):
-            response = self.respond(self.sync(each, given if number == 0 else None, protocol_type=protocol_type))
+            response = self.response_to(self.sync(each, given if number == 0 else None, protocol_type=protocol_type))
             assert response.assignment == b"%d" % number
         return members
 

@@ -91,7 +91,7 @@ def test_while_members_join_they_may_commit_and_while_they_wait_for_assignments_
     waiting = [group.join(leader.member_id)]
     assert group.commit(follower) == 0
     waiting.append(group.join(follower.member_id))
-    generation = group.respond(waiting[0]).generation_id
+    generation = group.response_to(waiting[0]).generation_id
     follower = dataclasses.replace(follower, generation=generation)
     assert group.commit(follower) == ErrorCode.REBALANCE_IN_PROGRESS
     check = coordinator(group).check_commit
@@ -108,15 +108,15 @@ def test_another_broker_goes_on_where_the_last_one_was() -> None:
     first, second = (group.node, 3 - group.node)
     group.state.move_coordinator("g", second)
     assert group.beat(leader) == ErrorCode.NOT_COORDINATOR
-    assert group.respond(group.join(leader.member_id)).error_code == ErrorCode.NOT_COORDINATOR
-    assert group.respond(group.sync(leader)).error_code == ErrorCode.NOT_COORDINATOR
+    assert group.response_to(group.join(leader.member_id)).error_code == ErrorCode.NOT_COORDINATOR
+    assert group.response_to(group.sync(leader)).error_code == ErrorCode.NOT_COORDINATOR
     assert group.commit(leader) == ErrorCode.NOT_COORDINATOR
     assert group.describe().error_code == ErrorCode.NOT_COORDINATOR
     assert listed(group) == {}
     assert delete(group, "g") == {"g": ErrorCode.NOT_COORDINATOR}
     group.node = second
     assert group.beat(leader) == group.beat(follower) == 0
-    assert group.respond(group.sync(follower)).assignment == b"1"
+    assert group.response_to(group.sync(follower)).assignment == b"1"
     assert group.status == "Stable"
     assert listed(group) == {"g": ("consumer", "Stable", "classic")}
     group.state.move_coordinator("g", first)
@@ -130,17 +130,17 @@ def test_a_waiting_member_gets_the_error_of_a_moved_coordinator() -> None:
     joining = group.join(leader.member_id)
     group.state.move_coordinator("g", 3 - group.node)
     group.pass_ms(0)
-    reported = group.respond(joining)
+    reported = group.response_to(joining)
     assert (reported.error_code, reported.member_id) == (ErrorCode.NOT_COORDINATOR, leader.member_id)
     group.node = 3 - group.node
     assert group.status == "Stable"  # of the rebalance that had begun nothing was written
     again = [group.join(leader.member_id), group.join(follower.member_id)]
-    leader, follower = (Membership(j.member_id, j.generation_id, j.leader) for j in map(group.respond, again))
+    leader, follower = (Membership(j.member_id, j.generation_id, j.leader) for j in map(group.response_to, again))
     assert leader.generation == 3
     syncing = group.sync(follower)
     group.state.move_coordinator("g", 3 - group.node)
     group.pass_ms(0)
-    assert group.respond(syncing).error_code == ErrorCode.NOT_COORDINATOR
+    assert group.response_to(syncing).error_code == ErrorCode.NOT_COORDINATOR
     group.node = 3 - group.node
     assert group.beat(leader) == ErrorCode.ILLEGAL_GENERATION  # nor of the generation without assignments
     assert group.beat(dataclasses.replace(leader, generation=2)) == 0
@@ -153,12 +153,12 @@ def test_a_new_coordinator_knows_the_written_state_of_members() -> None:
     lost = group.new_id(protocols=both)
     group.state.move_coordinator("g", 3 - group.node)
     group.node = 3 - group.node
-    assert group.respond(group.join(lost, protocols=both)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert group.respond(group.join(instance_id="b", protocols=both[:1])).generation_id == 2
+    assert group.response_to(group.join(lost, protocols=both)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.response_to(group.join(instance_id="b", protocols=both[:1])).generation_id == 2
     assert group.beat(follower) == ErrorCode.FENCED_INSTANCE_ID
     # It knows of the chosen protocol only, so one with both looks changed.
-    assert group.respond(group.join(instance_id="b", protocols=both)).generation_id == 2
-    assert group.respond(group.join(leader.member_id, instance_id="a", protocols=both)) is None
+    assert group.response_to(group.join(instance_id="b", protocols=both)).generation_id == 2
+    assert group.response_to(group.join(leader.member_id, instance_id="a", protocols=both)) is None
 
 
 def test_sessions_restart_with_a_new_coordinator_and_end_there() -> None:
@@ -205,9 +205,9 @@ def test_a_coordinator_that_is_loading() -> None:
     assert group.beat(member) == 0  # a live member needs no error
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert group.commit(member) == code
-    refused = group.respond(group.join(member.member_id))
+    refused = group.response_to(group.join(member.member_id))
     assert (refused.error_code, refused.member_id) == (code, "")
-    assert group.respond(group.sync(member)).error_code == code
+    assert group.response_to(group.sync(member)).error_code == code
     assert group.ask(protocol.LeaveGroupRequest(group_id="g")).error_code == code
     assert group.ask(protocol.ListGroupsRequest()).error_code == code
     coordinator(group).loading.clear()
@@ -222,9 +222,9 @@ def test_a_group_that_is_too_large_for_a_new_coordinator_rebalances() -> None:
     group.node = 3 - group.node
     assert group.beat(members[0]) == ErrorCode.REBALANCE_IN_PROGRESS
     waiting = [group.join(each.member_id) for each in members]
-    assert group.respond(waiting[2]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert group.response_to(waiting[2]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     group.pass_ms(60_000)
-    assert [group.respond(each).generation_id for each in waiting[:2]] == [3, 3]
+    assert [group.response_to(each).generation_id for each in waiting[:2]] == [3, 3]
 
 
 # --- listed and deleted groups
@@ -287,7 +287,7 @@ def test_a_deleted_group_forgets_the_ids_that_it_gave() -> None:
     assert group.status == "Empty"
     assert delete(group, "g") == {"g": 0}
     group.pass_ms(60_000)
-    assert group.respond(group.join(given)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.response_to(group.join(given)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert listed(group) == {}
 
 
@@ -318,7 +318,7 @@ def test_since_when_offsets_are_not_needed() -> None:
     waiting = group.join(group.new_id())
     assert since("g", "other", 5) is None
     group.pass_ms(60_000)
-    other = group.respond(waiting).member_id
+    other = group.response_to(waiting).member_id
     assert group.leave((member.member_id, None), (other, None)) == [ErrorCode.UNKNOWN_MEMBER_ID, 0]
     emptied_ms = group.state.wall_ms
     group.pass_ms(10_000)
