@@ -56,6 +56,17 @@ def test_an_error_of_a_partition_that_lasts_is_retried_with_a_backoff() -> None:
         assert len(named) <= RETRIES
 
 
+def test_an_error_after_a_success_is_retried_at_once() -> None:
+    with ShareWorld() as world, world.consumer() as consumer:
+        for _ in range(3):
+            assert consumer.poll(PATIENCE_S)
+            world.pass_time(1.0)  # lookups of one client have a least distance
+            fail(world, "NOT_LEADER_OR_FOLLOWER", 1, topic=TOPIC, partition=0)
+            began = world.loop.time()
+            assert consumer.poll(PATIENCE_S)
+            assert world.loop.time() - began < 0.05
+
+
 def test_the_response_names_the_new_leader() -> None:
     """The metadata of all brokers lags, so only the response shows the new leader (KIP-951)."""
     with ShareWorld(2) as world, world.consumer() as consumer:
@@ -84,10 +95,11 @@ def test_the_first_session_error_is_retried_at_once_and_others_wait(code: str) -
     for times in (1, 2):
         with ShareWorld() as world, world.consumer(share_acknowledgement_mode="explicit") as consumer:
             consumer.poll(PATIENCE_S)
-            began = world.loop.time()
+            began, lookups = world.loop.time(), len(world.made("Metadata"))
             fail(world, code, times)
             assert consumer.poll(PATIENCE_S)
             waits.append(world.loop.time() - began)
+            assert len(world.made("Metadata")) == lookups, "the leader is known"
     assert waits[0] < 0.02
     assert 0.08 < waits[1] < 0.5
 
