@@ -28,13 +28,13 @@ def test_gssapi(oracle: Oracle) -> None:
         def authenticate(exchange: GssapiExchange) -> str:
             broker()
             message: bytes | None = exchange.first()
-            who, complete = b"", b"false"
+            name, complete = b"", b"false"
             while message is not None:
-                response, complete, who = oracle.one("sasl step", "broker", message)
+                response, complete, name = oracle.one("sasl step", "broker", message)
                 message = exchange.respond(response)
             assert complete == b"true"
             COMPARED["GSSAPI"] += 1
-            return who.decode()
+            return name.decode()
 
         with kdc.entered():
             assert (

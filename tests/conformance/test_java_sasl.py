@@ -34,13 +34,13 @@ def authenticate(oracle: Oracle, exchange: Exchange, user: str, secret: str, ite
     """Run an exchange against Java's server for this user; returns the name that Java authenticated."""
     oracle.one("sasl open", "one", exchange.mechanism, user, secret, str(iterations))
     message: bytes | None = exchange.first()
-    who, complete = b"", b"false"
+    name, complete = b"", b"false"
     while message is not None:
-        response, complete, who = oracle.one("sasl step", "one", message)
+        response, complete, name = oracle.one("sasl step", "one", message)
         message = exchange.respond(response)
     assert complete == b"true"
     COMPARED[exchange.mechanism] += 1
-    return who.decode()
+    return name.decode()
 
 
 @pytest.mark.parametrize("mechanism", SCRAM_HASHES)

@@ -127,7 +127,7 @@ class RealKafka:
         def found(request: Any) -> bool:
             return not self.client.call(request, broker=self.coordinator, version=4).coordinators[0].error_code
 
-        def respond() -> bool:
+        def are_ready() -> bool:
             found = self.client.call(states, broker=self.coordinator).transaction_states[0]
             return (
                 found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
@@ -136,7 +136,7 @@ class RealKafka:
             )
 
         waiting.until(lambda: all(map(found, finds)), "there are coordinators")
-        waiting.until(respond, "the coordinators respond")
+        waiting.until(are_ready, "the coordinators respond")
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         waiting.until(condition)

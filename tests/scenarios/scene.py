@@ -64,9 +64,9 @@ class Scene:
         self._producer_ids: dict[int, str] = {}
         self._members: dict[str, str] = {}
 
-    def say(self, asked: str, responded: object) -> None:
+    def say(self, asked: str, outcome: object) -> None:
         """Write a line."""
-        self.lines.append(f"{asked} -> {responded}")
+        self.lines.append(f"{asked} -> {outcome}")
 
     def full(self, name: str) -> str:
         """A name that no other play uses."""
@@ -458,11 +458,11 @@ class Scene:
             return {"topic_id": self.topic_ids.get(topic, uuid.uuid5(NO_ID, topic))}
         return {"name": self.full(topic)}
 
-    def _name_of(self, responded: Any) -> str:
+    def _name_of(self, topic: Any) -> str:
         """The topic of a response, which has its name or its id."""
-        if responded.name:
-            return self.short(responded.name)
-        return next((name for name, its in self.topic_ids.items() if its == responded.topic_id), "unknown id")
+        if topic.name:
+            return self.short(topic.name)
+        return next((name for name, its in self.topic_ids.items() if its == topic.topic_id), "unknown id")
 
 
 def error(code: int) -> str:

@@ -119,7 +119,7 @@ def _wrong_commits(progress: GroupProgress, commits: Iterable[Commit]) -> list[s
             back.append((commit, before))
         last[partition] = commit
     return [
-        *_reported("committed beyond what was processed", beyond),
+        *_reported("committed beyond the processed records", beyond),
         *_reported("committed back, before an earlier commit", back),
     ]
 

@@ -46,7 +46,7 @@ class Hop:
         self._counts: Counter[str] = Counter()
         self._at: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] | None = None
-        self._reported = 0.0
+        self._printed = 0.0
         self._seen = 0
 
     def run(self) -> None:
@@ -86,7 +86,7 @@ class Hop:
                 self._counts["begun"] += 1
                 while not self._done():
                     self._pass_on(producer, consumer)
-                    if time.monotonic() - self._reported > _TELL_S:
+                    if time.monotonic() - self._printed > _TELL_S:
                         self._tell()
 
     def _pass_on(self, producer: kafwire.Producer, consumer: kafwire.Consumer) -> None:
@@ -129,7 +129,7 @@ class Hop:
         return ends is not None and bool(self._at) and all(self._at[where] >= ends[where] for where in self._places)
 
     def _tell(self) -> None:
-        self._reported = time.monotonic()
+        self._printed = time.monotonic()
         counts = {self._spec["identity"]: dict(self._counts + self._access.counts)}
         print(json.dumps({"counts": counts, "crashes": [], "mib": memory.resident_mib()}), flush=True)
 

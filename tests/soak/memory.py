@@ -91,11 +91,11 @@ def _malloc() -> dict[str, object]:
     except (OSError, AttributeError):
         return {}
     mallinfo.restype = _Mallinfo
-    reported = mallinfo()
+    figures = mallinfo()
     return {
-        "malloc, used MiB": round((reported.uordblks + reported.hblkhd) / _MIB, 1),
-        "malloc, of these mapped MiB": round(reported.hblkhd / _MIB, 1),
-        "malloc, free and kept MiB": round(reported.fordblks / _MIB, 1),
+        "malloc, used MiB": round((figures.uordblks + figures.hblkhd) / _MIB, 1),
+        "malloc, of these mapped MiB": round(figures.hblkhd / _MIB, 1),
+        "malloc, free and kept MiB": round(figures.fordblks / _MIB, 1),
         "Python's blocks": sys.getallocatedblocks(),
     }
 

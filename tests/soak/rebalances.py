@@ -143,11 +143,11 @@ class Run:
         threads = [threading.Thread(target=group.run, args=(each, stopping), daemon=True) for group in groups]
         for thread in threads:
             thread.start()
-        reported = 0.0
+        printed = 0.0
         while any(thread.is_alive() for thread in threads):
             time.sleep(_LOOK_S)
-            if time.monotonic() - reported > _TELL_S:
-                reported = time.monotonic()
+            if time.monotonic() - printed > _TELL_S:
+                printed = time.monotonic()
                 self._tell(
                     ", ".join(f"{g.name}: {g.forced.total()} rebalances, {g.progress.records} records" for g in groups)
                 )

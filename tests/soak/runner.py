@@ -20,7 +20,7 @@ from tests.soak.matrix import Workload
 _CATCH_UP_S = 2.0
 _LOOK_S = 0.05
 # Of each refusal that a workload meets, so many are written down.
-_REPORTED = 20
+_PRINTED = 20
 
 
 class Runner(ABC):
@@ -99,7 +99,7 @@ class Runner(ABC):
         self.counts["failed" if certain else "unknown"] += len(sequences)
         name = f"error {prefix}{name_of(error)}"
         self.counts[name] += 1
-        if isinstance(error, BrokerError) and self.counts[name] <= _REPORTED:
+        if isinstance(error, BrokerError) and self.counts[name] <= _PRINTED:
             print(f"{time.strftime('%X')} {self.workload.name}: {prefix}records {sequences}: {error}", file=sys.stderr)
 
     def _run(self) -> None:

@@ -115,15 +115,15 @@ class Worker:
         everybody: list[Runner | Reader] = [*self._runners, *self._readers]
         for one in everybody:
             one.start()
-        reported = 0.0
+        printed = 0.0
         while any(one.running for one in everybody):
             time.sleep(_LOOK_S)
             with self._lock:
                 for mark in [mark for mark in self._marks if mark.reached()]:
                     self._marks.remove(mark)
                     self._tell(recovered=mark.number, after=mark.after)
-            if time.monotonic() - reported > _TELL_S:
-                reported = time.monotonic()
+            if time.monotonic() - printed > _TELL_S:
+                printed = time.monotonic()
                 self._tell_counts()
                 self._history.flush()
         self._history.close()
@@ -144,8 +144,8 @@ class Worker:
         found: dict[str, object] = {"Arrow MiB": round(pa.total_allocated_bytes() / (1 << 20), 1)}
         for runner in self._runners:
             producer = getattr(runner, "producer", None)
-            reported = producer.metrics()["producer"] if isinstance(producer, kafwire.Producer) else ""
-            found[runner.workload.name] = f"{runner.started - runner.settled} under way {reported}"
+            counters = producer.metrics()["producer"] if isinstance(producer, kafwire.Producer) else ""
+            found[runner.workload.name] = f"{runner.started - runner.settled} under way {counters}"
         return found
 
     def _listen(self) -> None:

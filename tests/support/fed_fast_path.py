@@ -49,7 +49,7 @@ class Fed:
             assert self.queue.add(topic.hex(), partition, Layout("t", partition)) == want.number
             self.fast_path.expect(topic, partition, want.number, 0, want.offset, "a broker")
 
-    def respond(self, data: bytes, version: int, session: int = 0) -> Taken:
+    def deliver(self, data: bytes, version: int, session: int = 0) -> Taken:
         self.fast_path.arm(TOKEN, version, session)
         self.fast_path.deliver(TOKEN, Buffer(data))
         return self.fast_path.taken(TOKEN)

@@ -93,8 +93,8 @@ class Seen:
     changed: dict[tuple[TopicPartition, int], dict[str, Any]] = field(default_factory=dict)
 
     def covers(self, where: TopicPartition, offset: int) -> bool:
-        reported = any(first <= offset < end for first, end in self.gaps.get(where, ()))
-        return self.starts.get(where, 0) <= offset < self.ends.get(where, 0) and not reported
+        in_gap = any(first <= offset < end for first, end in self.gaps.get(where, ()))
+        return self.starts.get(where, 0) <= offset < self.ends.get(where, 0) and not in_gap
 
 
 class Unfit(Exception):

@@ -15,6 +15,7 @@ from kafwire.consumer.fetch.actions import Emit, Fail, FindOffset, Halt, PumpSoo
 from kafwire.consumer.fetch.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.consumer.fetch.errors import UNREADABLE
 from kafwire.consumer.fetch.leader_search import LeaderSearch
 from kafwire.consumer.fetch.strategies import IMMEDIATE
 from kafwire.consumer.fetch.truncation import is_behind, why_behind
@@ -27,9 +28,6 @@ from kafwire.errors import (
     broker_error,
 )
 from kafwire.runtime.log import log
-
-# Responses in a row that cannot be parsed: with this many, not one connection but the broker is at fault.
-UNREADABLE = 3
 
 
 class PartitionBrokers:

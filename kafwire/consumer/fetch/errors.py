@@ -24,6 +24,8 @@ SESSION_ERRORS = frozenset(
         ErrorCode.INVALID_SHARE_SESSION_EPOCH,
     }
 )
+# Responses in a row that cannot be decoded: with this many, not one connection but the broker is at fault.
+UNREADABLE = 3
 # An error that recurs is logged again if it was absent for this time.
 GONE_MS = 600_000
 CAUSES = 1024  # most causes that are remembered

@@ -79,6 +79,8 @@ class LeaderSearch(Generic[P]):
                         async with asyncio.timeout(self._cluster.backoff_ms(failures - 1) / 1000):
                             await self._newly_lost.wait()
                 lost = list(self._lost)
+                if not lost:  # all were forgotten during the back-off
+                    break
                 try:
                     await self._cluster.refresh({partition.topic for partition in lost})
                 except (KafkaConnectionError, KafkaTimeoutError, BrokerError, ProtocolError) as error:

@@ -20,7 +20,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.config import ShareConsumerConfig
 from kafwire.consumer.fetch.error_log import FetchErrorLog
-from kafwire.consumer.fetch.errors import SessionBackoff, is_session_error, may_pass
+from kafwire.consumer.fetch.errors import UNREADABLE, SessionBackoff, is_session_error, may_pass
 from kafwire.consumer.fetch.leader_search import LeaderSearch
 from kafwire.consumer.fetch.tasks import FetchTasks
 from kafwire.consumer.share.acquired import RENEW, AckBatch, AcquiredRange, Outgoing, Place, count_final
@@ -35,6 +35,7 @@ from kafwire.errors import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    ProtocolError,
     RecordTooLargeError,
     broker_error,
 )
@@ -72,6 +73,7 @@ class ShareNode:
         self.number = number
         self.session = ShareSession()
         self.backoff = SessionBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self.unreadable = 0  # responses in a row that could not be decoded
         self.outgoing = Outgoing()
         self.to_renew: list[AcquiredRange] = []
         self.is_busy = False
@@ -292,8 +294,11 @@ class ShareFetcher:
                     await self._acknowledge(node, said, renews=renews)
                 elif wait_ms is not None:
                     found = await self._fetch(node, led, said, wait_ms)
-        except (KafkaConnectionError, KafkaTimeoutError, BrokerError) as error:
+        except (KafkaConnectionError, KafkaTimeoutError, BrokerError, ProtocolError) as error:
             if isinstance(error, BrokerError) and not may_pass(error.code):
+                raise
+            node.unreadable += isinstance(error, ProtocolError)
+            if node.unreadable >= UNREADABLE:
                 raise
             self._lost(node, error, said, led)
         finally:
@@ -319,7 +324,8 @@ class ShareFetcher:
         self.renewal.forget(node.number)
         self._drop_said(node, said)
         now_ms, randomness = self._engine.now_ms(), self._engine.random.random()
-        if isinstance(error, BrokerError) and node.backoff.failed(error, now_ms, randomness):
+        waits = isinstance(error, BrokerError) and node.backoff.failed(error, now_ms, randomness)
+        if waits or isinstance(error, ProtocolError):
             self._errors.warn_once(f"broker {node.number}", error)
         if not is_session_error(error):
             for partition in [self.assigned[place] for place in led if place in self.assigned]:
@@ -442,6 +448,7 @@ class ShareFetcher:
             self.renewal.renewed([each for each in ranges if not codes.get(each.place)], lock_ms)
 
     def _check(self, response: Any, node: ShareNode) -> None:
+        node.unreadable = 0
         code = response.error_code
         if not code:
             node.session.on_response()

@@ -78,10 +78,10 @@ def java(tool: str = "java") -> str:
             f"no `{tool}` in JAVA_HOME or on the PATH: a JDK >= {_OLDEST_JAVA} is needed (Debian: default-jdk-headless)"
         )
         raise SetupError(message)
-    response = subprocess.run([found, "-version"], capture_output=True, text=True, check=True)
-    version = re.search(r"\b(\d+)[.\d]*", response.stderr + response.stdout)
+    done = subprocess.run([found, "-version"], capture_output=True, text=True, check=True)
+    version = re.search(r"\b(\d+)[.\d]*", done.stderr + done.stdout)
     if version is None or int(version[1]) < _OLDEST_JAVA:
-        said = (response.stderr + response.stdout).splitlines()[0]
+        said = (done.stderr + done.stdout).splitlines()[0]
         message = f"{found} is too old ({said}): a JDK >= {_OLDEST_JAVA} is needed (Debian: default-jdk-headless)"
         raise SetupError(message)
     return found
@@ -90,8 +90,8 @@ def java(tool: str = "java") -> str:
 @cache
 def java_identity() -> str:
     """Return a text that identifies this Java: its path and its version."""
-    response = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True)
-    return f"{java()}\n{response.stderr}{response.stdout}"
+    done = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True)
+    return f"{java()}\n{done.stderr}{done.stdout}"
 
 
 def resolve(version: str = DEFAULT_VERSION) -> Path:
@@ -138,7 +138,7 @@ def _retrieve(version: str, description: str, target: Path) -> None:
             *("-retrieve", f"{jars}/[artifact]-[revision](-[classifier]).[ext]"),
         ]
         try:
-            response = subprocess.run(
+            done = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -151,9 +151,9 @@ def _retrieve(version: str, description: str, target: Path) -> None:
         except subprocess.TimeoutExpired as error:
             message = f"Ivy did not bring Kafka {version} within {_RESOLVE_TIMEOUT_SECONDS} s"
             raise SetupError(message) from error
-        if response.returncode or not list(jars.glob("kafka_2.13-*.jar")):
-            tail = "\n".join(response.stdout.splitlines()[-30:])
-            message = f"Ivy could not bring the jars of Kafka {version} (exit code {response.returncode}):\n{tail}"
+        if done.returncode or not list(jars.glob("kafka_2.13-*.jar")):
+            tail = "\n".join(done.stdout.splitlines()[-30:])
+            message = f"Ivy could not bring the jars of Kafka {version} (exit code {done.returncode}):\n{tail}"
             raise SetupError(message)
         jars.rename(target)
 

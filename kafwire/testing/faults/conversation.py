@@ -274,7 +274,7 @@ class Conversation:
         return True
 
     def _on_response(self, frame: bytes, now: float) -> None:
-        owed = self._responded(frame)
+        owed = self._take_owed(frame)
         if owed is not None and owed.again:
             return
         before, self._kept = self._kept, None
@@ -337,7 +337,7 @@ class Conversation:
         if len(self._owed) > REMEMBERED:
             self._give_back(self._owed.popleft())
 
-    def _responded(self, frame: bytes) -> _Owed | None:
+    def _take_owed(self, frame: bytes) -> _Owed | None:
         if len(frame) < SIZE_BYTES + _CORRELATION_ID.size:
             return None
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame, SIZE_BYTES)

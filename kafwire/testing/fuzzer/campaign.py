@@ -405,9 +405,9 @@ class Campaign:
             ran = execute.execute(patient, case, destructive=self.options.destructive, topics=self.world.topic_ids())
         except (ForbiddenError, damage.NotApplicableError, KafkaError):
             return None
-        if any(response.status == execute.SILENT for response in ran.responses):
+        if any(exchange.status == execute.SILENT for exchange in ran.exchanges):
             return None
-        longest = max(response.seconds - response.waits for response in ran.responses)
+        longest = max(exchange.seconds - exchange.waits for exchange in ran.exchanges)
         return longest if longest > self.target.timeout else None
 
     def _keep(self, case: Case, transcript: Transcript, violation: Violation, reproduced: str, *, shrunk: bool) -> Find:

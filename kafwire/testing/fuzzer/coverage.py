@@ -54,26 +54,26 @@ class Coverage:
 
     def add(self, transcript: Transcript) -> None:
         """Count a case."""
-        for response in transcript.responses:
-            step = transcript.case.steps[response.step]
+        for exchange in transcript.exchanges:
+            step = transcript.case.steps[exchange.step]
             pair = self.pairs.setdefault((step.api, step.version), Pair())
             pair.sent += 1
             pair.damaged += bool(step.damage)
-            if response.status == execute.RESPONDED:
-                codes = error_codes(response.response)
+            if exchange.status == execute.RESPONDED:
+                codes = error_codes(exchange.response)
                 pair.errors.update(codes)
-                if response.response is not None and not codes:
+                if exchange.response is not None and not codes:
                     pair.ok += 1
                 else:
                     pair.failed += 1
-                spent = response.seconds - response.waits
+                spent = exchange.seconds - exchange.waits
                 if len(pair.seconds) < _SAMPLES:
-                    pair.seconds.append(max(0.0, response.seconds))
+                    pair.seconds.append(max(0.0, exchange.seconds))
                 if spent > _SLOW_SECONDS and spent > _SLOW_FACTOR * median(pair.seconds):
                     self.slow.append((spent, step.api, step.version, transcript.case.number))
-            elif response.status in (execute.CLOSED, execute.REFUSED):
+            elif exchange.status in (execute.CLOSED, execute.REFUSED):
                 pair.closed += 1
-            elif response.status == execute.NONE:
+            elif exchange.status == execute.NONE:
                 pair.no_response += 1
             else:
                 pair.silent += 1

@@ -33,7 +33,7 @@ class ForbiddenError(Exception):
 
 
 @dataclass
-class Response:
+class Exchange:
     """The outcome of one step.
 
     `status`: answered; closed; silent (no response in time); waiting (no response in time, which is allowed); none (no
@@ -51,7 +51,7 @@ class Response:
     response: Any = None
     error: str = ""
     asked_id: int | None = None
-    responded_id: int | None = None
+    response_id: int | None = None
     seconds: float = 0.0
     waits: float = 0.0
     extra: int = 0
@@ -62,7 +62,7 @@ class Transcript:
     """A case and its outcomes."""
 
     case: Case
-    responses: list[Response] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
 
 
 def execute(target: Target, case: Case, *, destructive: bool, topics: dict[str, UUID] | None = None) -> Transcript:
@@ -78,7 +78,7 @@ def execute(target: Target, case: Case, *, destructive: bool, topics: dict[str, 
             run.at_once()
     finally:
         run.close()
-    return Transcript(case, run.responses)
+    return Transcript(case, run.exchanges)
 
 
 def _renamed(then: dict[str, UUID], now: dict[str, UUID] | None) -> dict[UUID, UUID]:
@@ -94,18 +94,18 @@ class _Run:
         self.destructive = destructive
         self.ids = ids
         self.token = secrets.token_hex(len(FRESH) // 2)
-        self.responses: list[Response] = []
+        self.exchanges: list[Exchange] = []
         self.connection: TargetConnection | None = None
 
     def close(self) -> None:
         if self.connection is not None:
             self.connection.close()
 
-    def _connect(self, response: Response) -> bool:
+    def _connect(self, exchange: Exchange) -> bool:
         try:
             self.connection = TargetConnection(self.target)
         except KafkaConnectionError as error:
-            response.status, response.error = REFUSED, str(error)
+            exchange.status, exchange.error = REFUSED, str(error)
             return False
         return True
 
@@ -113,90 +113,90 @@ class _Run:
 
     def in_turns(self) -> None:
         for index, step in enumerate(self.case.steps):
-            response, stream = self._prepare(index, step)
-            self.responses.append(response)
-            if self.connection is None and not self._connect(response):
+            exchange, stream = self._prepare(index, step)
+            self.exchanges.append(exchange)
+            if self.connection is None and not self._connect(exchange):
                 return
-            self._turn(step, response, stream)
-            if response.status != RESPONDED and index + 1 < len(self.case.steps):
+            self._turn(step, exchange, stream)
+            if exchange.status != RESPONDED and index + 1 < len(self.case.steps):
                 return
 
-    def _turn(self, step: Step, response: Response, stream: bytes) -> None:
+    def _turn(self, step: Step, exchange: Exchange, stream: bytes) -> None:
         connection = self.connection
         assert connection is not None
         whole = sum(1 for _ in frames_of(stream))
         rest, _ = unfinished(stream)
-        silent = _no_response_expected(response.request) and not step.damage
+        silent = _no_response_expected(exchange.request) and not step.damage
         began = time.monotonic()
         try:
             connection.send(stream)
             if silent:
-                self._probe(response, connection)
+                self._probe(exchange, connection)
                 return
             if rest or not whole:
                 connection.finish()
-            patience = self.target.timeout + response.waits
-            if response.waits > self.target.timeout or _may_be_silent(step):
+            patience = self.target.timeout + exchange.waits
+            if exchange.waits > self.target.timeout or _may_be_silent(step):
                 patience = _PATIENCE
-            response.received = connection.receive(began + patience)
-            response.seconds = time.monotonic() - began
-            response.status = RESPONDED
+            exchange.received = connection.receive(began + patience)
+            exchange.seconds = time.monotonic() - began
+            exchange.status = RESPONDED
             if not whole:
-                response.extra = 1
+                exchange.extra = 1
             elif rest:
-                self._drain(response, connection, whole)
+                self._drain(exchange, connection, whole)
         except ClosedError as error:
-            response.status, response.received = CLOSED, error.rest
+            exchange.status, exchange.received = CLOSED, error.rest
         except TimeoutError as error:
-            waits = response.waits > self.target.timeout or _may_be_silent(step)
-            response.status, response.error = (WAITING if waits else SILENT), str(error)
+            waits = exchange.waits > self.target.timeout or _may_be_silent(step)
+            exchange.status, exchange.error = (WAITING if waits else SILENT), str(error)
         except BadSizeError as error:
-            response.status, response.error = BAD_SIZE, str(error)
-        response.seconds = time.monotonic() - began
-        _read(response)
+            exchange.status, exchange.error = BAD_SIZE, str(error)
+        exchange.seconds = time.monotonic() - began
+        _read(exchange)
 
-    def _drain(self, response: Response, connection: TargetConnection, whole: int) -> None:
+    def _drain(self, exchange: Exchange, connection: TargetConnection, whole: int) -> None:
         """Wait for the close: the rest of the stream is no whole request, so the server must close at its end."""
-        deadline = time.monotonic() + self.target.timeout + response.waits
+        deadline = time.monotonic() + self.target.timeout + exchange.waits
         count = 1
         try:
             while True:
                 connection.receive(deadline)
                 count += 1
         except ClosedError:
-            response.extra = max(0, count - whole)
+            exchange.extra = max(0, count - whole)
         except TimeoutError as error:
-            response.status, response.error = SILENT, f"after the end of the stream: {error}"
+            exchange.status, exchange.error = SILENT, f"after the end of the stream: {error}"
 
-    def _probe(self, response: Response, connection: TargetConnection) -> None:
+    def _probe(self, exchange: Exchange, connection: TargetConnection) -> None:
         """Send a probe after a request without acknowledgement: the next response must be the probe's."""
         probe = protocol.encode_request(protocol.ApiVersionsRequest(), 0, 77, CLIENT_ID)
-        response.status = NONE
+        exchange.status = NONE
         try:
             connection.send(struct.pack(">i", len(probe)) + probe)
             data = connection.receive(time.monotonic() + self.target.timeout)
             if data[:4] != struct.pack(">i", 77):
-                response.status, response.received = RESPONDED, data
-                response.error = "a response came to a request that has none (acks=0)"
+                exchange.status, exchange.received = RESPONDED, data
+                exchange.error = "a response came to a request that has none (acks=0)"
         except ClosedError:
             # A broker closes the connection to report a failure, as it may not respond.
             pass
         except TimeoutError as error:
-            response.status, response.error = SILENT, f"the next request: {error}"
+            exchange.status, exchange.error = SILENT, f"the next request: {error}"
         except BadSizeError as error:
-            response.status, response.error = BAD_SIZE, str(error)
+            exchange.status, exchange.error = BAD_SIZE, str(error)
 
     # -- all requests before the first response
 
     def at_once(self) -> None:
         streams = []
         for index, step in enumerate(self.case.steps):
-            response, stream = self._prepare(index, step)
-            self.responses.append(response)
+            exchange, stream = self._prepare(index, step)
+            self.exchanges.append(exchange)
             streams.append(stream)
         # A request that ends early swallows the beginning of the next one, which changes the requests behind it.
         self._permit(b"".join(streams), "the requests, as they follow each other,")
-        if not self._connect(self.responses[0]):
+        if not self._connect(self.exchanges[0]):
             return
         connection = self.connection
         assert connection is not None
@@ -205,31 +205,31 @@ class _Run:
             self._write(connection, streams)
         except (ClosedError, TimeoutError) as error:
             # Responses that came before are read all the same.
-            self.responses[-1].error = str(error)
+            self.exchanges[-1].error = str(error)
         deadline = began + self.target.timeout
-        for response in self.responses:
-            deadline += response.waits
-            self._read_in_order(connection, response, deadline)
-            response.seconds = time.monotonic() - began
-            _read(response)
-            if response.status in (SILENT, BAD_SIZE):
+        for exchange in self.exchanges:
+            deadline += exchange.waits
+            self._read_in_order(connection, exchange, deadline)
+            exchange.seconds = time.monotonic() - began
+            _read(exchange)
+            if exchange.status in (SILENT, BAD_SIZE):
                 return
         if self.case.delivery == cases.HALF_CLOSED:
             self._await_end(connection)
 
-    def _read_in_order(self, connection: TargetConnection, response: Response, deadline: float) -> None:
+    def _read_in_order(self, connection: TargetConnection, exchange: Exchange, deadline: float) -> None:
         try:
-            response.received = connection.receive(deadline)
-            response.status = RESPONDED
+            exchange.received = connection.receive(deadline)
+            exchange.status = RESPONDED
         except ClosedError as error:
-            response.status, response.received = CLOSED, error.rest
+            exchange.status, exchange.received = CLOSED, error.rest
         except TimeoutError as error:
-            response.status, response.error = SILENT, str(error)
+            exchange.status, exchange.error = SILENT, str(error)
         except BadSizeError as error:
-            response.status, response.error = BAD_SIZE, str(error)
+            exchange.status, exchange.error = BAD_SIZE, str(error)
 
     def _await_end(self, connection: TargetConnection) -> None:
-        last = self.responses[-1]
+        last = self.exchanges[-1]
         try:
             connection.receive(time.monotonic() + self.target.timeout)
             last.extra = 1
@@ -261,42 +261,42 @@ class _Run:
             never = "at all" if self.destructive else "without --destructive"
             raise ForbiddenError(f"{what} may not be sent {never}")
 
-    def _prepare(self, index: int, step: Step) -> tuple[Response, bytes]:
+    def _prepare(self, index: int, step: Step) -> tuple[Exchange, bytes]:
         message = paths.clone(step.message)
         for bind in step.binds:
-            _bind(message, bind, self.responses)
+            _bind(message, bind, self.exchanges)
         _refresh(message, self.token, self.ids)
         correlation_id = _FIRST_CORRELATION_ID + index
         frame = protocol.encode_request(message, step.version, correlation_id, CLIENT_ID)
-        response = Response(index, api=step.api, version=step.version, request=message, asked_id=correlation_id)
-        response.waits = waits(message)
+        exchange = Exchange(index, api=step.api, version=step.version, request=message, asked_id=correlation_id)
+        exchange.waits = waits(message)
         if step.damage:
             spans = dissect(request_class(step.api), step.version, frame)
             stream = damage.apply(frame, spans, step.damage)
-            _as_seen(response, stream)
+            _as_seen(exchange, stream)
         else:
             stream = struct.pack(">i", len(frame)) + frame
         self._permit(stream, f"{step.api} version {step.version}")
-        response.sent = stream
-        return response, stream
+        exchange.sent = stream
+        return exchange, stream
 
 
-def _as_seen(response: Response, stream: bytes) -> None:
+def _as_seen(exchange: Exchange, stream: bytes) -> None:
     """Read damaged bytes as the server reads them."""
     seen = next(frames_of(stream), b"")
-    response.asked_id = struct.unpack_from(">i", seen, 4)[0] if len(seen) >= 8 else None
+    exchange.asked_id = struct.unpack_from(">i", seen, 4)[0] if len(seen) >= 8 else None
     read = read_request(seen)
     if read is None:
-        response.api, response.version, response.request = "", -1, None
+        exchange.api, exchange.version, exchange.request = "", -1, None
         return
-    response.api, response.version, response.request = read
-    response.waits = max(response.waits, waits(read[2]))
+    exchange.api, exchange.version, exchange.request = read
+    exchange.waits = max(exchange.waits, waits(read[2]))
 
 
-def _bind(message: Any, bind: Bind, responses: list[Response]) -> None:
-    if bind.step >= len(responses) or responses[bind.step].response is None:
+def _bind(message: Any, bind: Bind, exchanges: list[Exchange]) -> None:
+    if bind.step >= len(exchanges) or exchanges[bind.step].response is None:
         return
-    response = responses[bind.step].response
+    response = exchanges[bind.step].response
     try:
         if bind.target.endswith("@producer"):
             path = paths.parse(bind.target.removesuffix("@producer"))
@@ -353,17 +353,17 @@ def _no_response_expected(request: Any) -> bool:
     return isinstance(request, Request) and request.api_key == 0 and getattr(request, "acks", 1) == 0
 
 
-def _read(response: Response) -> None:
+def _read(exchange: Exchange) -> None:
     """Decode the response."""
-    if response.status != RESPONDED or response.error:
+    if exchange.status != RESPONDED or exchange.error:
         return
-    if len(response.received) >= 4:
-        (response.responded_id,) = struct.unpack_from(">i", response.received)
-    if not response.api or not response.received:
+    if len(exchange.received) >= 4:
+        (exchange.response_id,) = struct.unpack_from(">i", exchange.received)
+    if not exchange.api or not exchange.received:
         return
     try:
-        _, response.response = protocol.decode_response(
-            request_class(response.api), response.received, response.version
+        _, exchange.response = protocol.decode_response(
+            request_class(exchange.api), exchange.received, exchange.version
         )
     except ProtocolError as error:
-        response.error = str(error)
+        exchange.error = str(error)

@@ -112,7 +112,7 @@ class Find:
             "shrunk": self.shrunk,
             "destructive": self.destructive,
             "case": self.case.to_json(),
-            "exchange": [_exchange(response) for response in self.transcript.responses],
+            "exchange": [_exchange(exchange) for exchange in self.transcript.exchanges],
         }
 
     def write(self, folder: Path) -> list[Path]:
@@ -135,17 +135,17 @@ class Find:
         return [json_file, test_file]
 
 
-def _exchange(response: Any) -> dict[str, Any]:
+def _exchange(exchange: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "sent": response.sent[:_BYTES_SHOWN].hex(),
-        "status": response.status,
-        "received": response.received[:_BYTES_SHOWN].hex(),
+        "sent": exchange.sent[:_BYTES_SHOWN].hex(),
+        "status": exchange.status,
+        "received": exchange.received[:_BYTES_SHOWN].hex(),
     }
-    if response.error:
-        found["error"] = response.error
-    if response.response is not None:
+    if exchange.error:
+        found["error"] = exchange.error
+    if exchange.response is not None:
         try:
-            found["answer"] = to_json(response.response, response.version)
+            found["answer"] = to_json(exchange.response, exchange.version)
         except ProtocolError as error:
             # The response may have another version than the request: a refused ApiVersions request gets version 0.
             found["answer"] = str(error)

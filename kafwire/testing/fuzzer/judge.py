@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kafwire.testing.fuzzer import case as cases
 from kafwire.testing.fuzzer import execute, rules
 from kafwire.testing.fuzzer.case import Case
-from kafwire.testing.fuzzer.execute import Response, Transcript
+from kafwire.testing.fuzzer.execute import Exchange, Transcript
 from kafwire.testing.fuzzer.world import World
 
 CLOSED, HANG, CORRELATION, UNREADABLE, UNASKED, BAD_SIZE, REFUSED = (
@@ -46,39 +46,35 @@ def judge(transcript: Transcript, world: World) -> list[Violation]:
     found: list[Violation] = []
     closed = False
     half_closed = transcript.case.delivery == cases.HALF_CLOSED
-    for response in transcript.responses:
-        step = transcript.case.steps[response.step]
+    for exchange in transcript.exchanges:
+        step = transcript.case.steps[exchange.step]
         if closed:
             # The server never reads requests behind one that closed the connection; they are no finds.
             break
-        closed = response.status == execute.CLOSED
-        for rule, said in _connection(transcript.case, response, damaged=bool(step.damage), half_closed=half_closed):
-            found.append(Violation(rule, response.step, said, PROMISES[rule]))
-        if (
-            response.response is not None
-            and response.request is not None
-            and response.responded_id == response.asked_id
-        ):
+        closed = exchange.status == execute.CLOSED
+        for rule, said in _connection(transcript.case, exchange, damaged=bool(step.damage), half_closed=half_closed):
+            found.append(Violation(rule, exchange.step, said, PROMISES[rule]))
+        if exchange.response is not None and exchange.request is not None and exchange.response_id == exchange.asked_id:
             for broken, said in rules.broken(
-                response.api, response.request, response.response, response.version, world
+                exchange.api, exchange.request, exchange.response, exchange.version, world
             ):
-                found.append(Violation(broken.name, response.step, said, broken.promise))
+                found.append(Violation(broken.name, exchange.step, said, broken.promise))
     return found
 
 
-def _connection(case: Case, response: Response, *, damaged: bool, half_closed: bool) -> Iterator[tuple[str, str]]:
-    if response.status == execute.REFUSED:
-        yield REFUSED, response.error
-    elif response.status == execute.SILENT:
+def _connection(case: Case, exchange: Exchange, *, damaged: bool, half_closed: bool) -> Iterator[tuple[str, str]]:
+    if exchange.status == execute.REFUSED:
+        yield REFUSED, exchange.error
+    elif exchange.status == execute.SILENT:
         yield HANG, "no response and no close in time"
-    elif response.status == execute.BAD_SIZE:
-        yield BAD_SIZE, response.error
-    elif response.status == execute.CLOSED and not damaged and not half_closed:
+    elif exchange.status == execute.BAD_SIZE:
+        yield BAD_SIZE, exchange.error
+    elif exchange.status == execute.CLOSED and not damaged and not half_closed:
         yield CLOSED, f"the connection was closed instead of a response ({case.kind} request)"
-    elif response.status == execute.RESPONDED:
-        if response.extra or "acks=0" in response.error:
-            yield UNASKED, response.error or "more responses than requests"
-        elif response.asked_id is not None and response.responded_id != response.asked_id:
-            yield CORRELATION, f"correlation id {response.responded_id} in the response to {response.asked_id}"
-        elif response.error:
-            yield UNREADABLE, response.error
+    elif exchange.status == execute.RESPONDED:
+        if exchange.extra or "acks=0" in exchange.error:
+            yield UNASKED, exchange.error or "more responses than requests"
+        elif exchange.asked_id is not None and exchange.response_id != exchange.asked_id:
+            yield CORRELATION, f"correlation id {exchange.response_id} in the response to {exchange.asked_id}"
+        elif exchange.error:
+            yield UNREADABLE, exchange.error

@@ -28,7 +28,7 @@ ANY = "*"
 class Rule:
     """One promise. `api` "*" is every API; `check` gets request, response, version and the survey of the server.
 
-    `asked` and `responded` are the paths in request and response of a rule made from paths.
+    `asked` and `response_path` are the paths in request and response of a rule made from paths.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Rule:
     check: Check
     promise: str
     asked: str = ""
-    responded: str = ""
+    response_path: str = ""
 
 
 def select(message: Any, path: str) -> Iterator[tuple[Any, ...]]:
@@ -77,7 +77,7 @@ def _failed(response: Any) -> bool:
 def echo(
     api: str,
     asked: str,
-    responded: str,
+    response_path: str,
     *,
     exact: bool = True,
     when: Callable[[Any, Any, int], bool] | None = None,
@@ -92,33 +92,35 @@ def echo(
         del world
         if _failed(response) or (when is not None and not when(request, response, version)):
             return
-        wanted, got = list(select(request, asked)), list(select(response, responded))
+        wanted, got = list(select(request, asked)), list(select(response, response_path))
         unasked = set(got) - set(wanted)
         if unasked:
-            yield f"has items that were not requested: {sorted(map(repr, unasked))[:3]} in {responded}"
+            yield f"has items that were not requested: {sorted(map(repr, unasked))[:3]} in {response_path}"
         if exact:
             missing = set(wanted) - set(got)
             if missing:
-                yield f"leaves out {sorted(map(repr, missing))[:3]} in {responded}"
+                yield f"leaves out {sorted(map(repr, missing))[:3]} in {response_path}"
         twice = [each for each, count in Counter(got).items() if count > 1]
         if twice and len(set(wanted)) == len(wanted):
-            yield f"has {sorted(map(repr, twice))[:3]} twice in {responded}"
+            yield f"has {sorted(map(repr, twice))[:3]} twice in {response_path}"
 
-    return Rule("echo", api, check, promise, asked, responded)
+    return Rule("echo", api, check, promise, asked, response_path)
 
 
-def same_count(api: str, asked: str, responded: str, *, promise: str = "one result for each entry, in order") -> Rule:
+def same_count(
+    api: str, asked: str, response_path: str, *, promise: str = "one result for each entry, in order"
+) -> Rule:
     """The response has as many results as the request has entries, if no two entries are equal."""
 
     def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
         del version, world
         entries = getattr(request, asked)
-        wanted, got = len(entries), len(getattr(response, responded))
+        wanted, got = len(entries), len(getattr(response, response_path))
         alike = len({repr(each.to_dict()) for each in entries}) < len(entries)
         if not alike and wanted != got and not _failed(response):
-            yield f"{responded} has {got} entries for {wanted} in {asked}"
+            yield f"{response_path} has {got} entries for {wanted} in {asked}"
 
-    return Rule("count", api, check, promise, f"{asked}[]", f"{responded}[]")
+    return Rule("count", api, check, promise, f"{asked}[]", f"{response_path}[]")
 
 
 def unique(api: str, path: str, *, promise: str) -> Rule:
@@ -130,7 +132,7 @@ def unique(api: str, path: str, *, promise: str) -> Rule:
         if twice:
             yield f"{path} has {sorted(map(repr, twice))[:3]} more than once"
 
-    return Rule("unique", api, check, promise, responded=path)
+    return Rule("unique", api, check, promise, response_path=path)
 
 
 def at_least(api: str, path: str, low: int, *, when_ok: bool = True, promise: str) -> Rule:
@@ -147,7 +149,7 @@ def at_least(api: str, path: str, low: int, *, when_ok: bool = True, promise: st
             if value < low and not (when_ok and code):
                 yield f"{path} is below {low}"
 
-    return Rule("range", api, check, promise, responded=path)
+    return Rule("range", api, check, promise, response_path=path)
 
 
 def rising(api: str, path: str, *, promise: str) -> Rule:
@@ -162,7 +164,7 @@ def rising(api: str, path: str, *, promise: str) -> Rule:
             if code == 0 and known != sorted(known):
                 yield f"{path} are not in order"
 
-    return Rule("order", api, check, promise, responded=path)
+    return Rule("order", api, check, promise, response_path=path)
 
 
 def only_if_ok(api: str, check: Callable[[Any, Any, int], str | None], promise: str, name: str = "value") -> Rule:

@@ -147,9 +147,9 @@ def _read_offsets(connection: TargetConnection, world: World) -> None:
         ]
         request = ListOffsetsRequest(replica_id=-1, topics=topics)
         response, _ = _ask(connection, world, "ListOffsets", partial(_always, request))
-        for responded in response.topics:
-            for part in responded.partitions:
-                partition = world.topics[responded.name].partitions.get(part.partition_index)
+        for topic in response.topics:
+            for part in topic.partitions:
+                partition = world.topics[topic.name].partitions.get(part.partition_index)
                 if partition is not None and part.error_code == 0:
                     if timestamp == _EARLIEST:
                         partition.start = part.offset

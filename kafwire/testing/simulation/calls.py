@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafwire.broker.request import Request
 
 
 @dataclass(slots=True)
 class Call:
-    """A request as a broker sees it."""
+    """A request as a broker sees it. `request`: the broker's object, None for a call that a test makes."""
 
     at_ms: float
     node: int
@@ -17,6 +20,7 @@ class Call:
     version: int
     correlation_id: int
     message: Any
+    request: Request | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:

@@ -21,7 +21,7 @@
 - no_leader: a partition has no leader for a while
 - stale_metadata: another replica leads, and no other broker knows it for a while
 - recreate_in_doubt: a topic is recreated when the leader stored a batch and did not acknowledge it
-- respond_error: a broker fails the next requests of an API with an error that passes by itself. If the broker returns
+- response_error: a broker fails the next requests of an API with an error that passes by itself. If the broker returns
   this error only for stored batches, it stores them
 """
 
@@ -38,7 +38,7 @@ from kafwire.broker.faults import Fault
 from kafwire.broker.faults import Faults as Script
 from kafwire.broker.log.partition import NO_LEADER, Partition
 from kafwire.testing.simulation.forgetful_restart import ForgetfulRestart
-from kafwire.testing.simulation.responded_errors import ERRORS, LATER_EPOCH, MAYBE_STORED, STORED, UNREADY
+from kafwire.testing.simulation.response_errors import ERRORS, LATER_EPOCH, MAYBE_STORED, STORED, UNREADY
 from kafwire.testing.simulation.schedule import MAIN, SECOND, SIDE, Event
 
 if TYPE_CHECKING:
@@ -387,7 +387,7 @@ class Faults:
         if not self._state.topics.by_name[MAIN].partitions[0].producers.first_open_offset:
             self._state.forget_producers(event.node, KEPT[event.place % len(KEPT)])
 
-    def _respond_error(self, event: Event) -> None:
+    def _response_error(self, event: Event) -> None:
         """Fail some of the next requests to this broker, whole or at one partition, mostly without executing them."""
         api, error = ERRORS[event.place % len(ERRORS)]
         times = 1 + int(event.amount * MOST_ERRORS)

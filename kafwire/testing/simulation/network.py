@@ -219,11 +219,11 @@ class SimulatedConnection:
             return
         request = self._served = self._sent.popleft()
         try:
-            self.node.receive(self, request.frame, self._response)
+            self.node.receive(self, request.frame, self._on_response)
         except Exception as error:  # noqa: BLE001 - a broker's defect
             self.world.fail(error)
 
-    def _response(self, call: Any, response: Response) -> None:
+    def _on_response(self, call: Any, response: Response) -> None:
         """Take a broker's response, or `NEVER`."""
         request, self._served = self._served, None
         assert request is not None

@@ -27,7 +27,7 @@ WEIGHTS: Mapping[str, int] = {
     "half_open": 3,
     "drip": 2,
     "lose_response": 8,
-    "respond_error": 20,
+    "response_error": 20,
     "forget_producers": 2,
     "forgetful_restart": 8,
     "crash_all": 2,

@@ -262,9 +262,8 @@ class World(ClusterWorld):
     def ask(self, request: Request, on_response: OnResponse) -> None:
         """Pass a request to the first handler with a response, else to the broker."""
         via = request.connection
-        call = Call(
-            self.engine.now_ms(), via.node, via.number, request.version, request.correlation_id, request.message
-        )
+        now_ms, number = self.engine.now_ms(), request.correlation_id
+        call = Call(now_ms, via.node, via.number, request.version, number, request.message, request)
         self.calls.append(call)
         self._respond(
             request, iter([partial(handler, call) for handler in self.handlers.get(call.name, ())]), on_response
@@ -305,9 +304,13 @@ class World(ClusterWorld):
 
     def serve(self, call: Call) -> Any:
         """Return the broker's own response to a request, or a future if it comes later."""
-        connection = self.state.connect(call.node, LISTENER)
-        future: asyncio.Future[Response] = self.loop.create_future()
-        request = Request(connection, call.message, call.version, call.correlation_id)
+        sent, future = call.request, asyncio.Future[Response](loop=self.loop)
+        if sent is None or not sent.connection.is_open:  # a broker drops the responses of an ended connection
+            connection = self.state.connect(call.node, LISTENER)
+        else:
+            connection = sent.connection
+        client_id = None if sent is None else sent.client_id
+        request = Request(connection, call.message, call.version, call.correlation_id, client_id)
 
         def on_response(_: Any, response: Response) -> None:
             if not future.done():
@@ -316,7 +319,7 @@ class World(ClusterWorld):
         super().ask(request, on_response)
         return future.result() if future.done() else future
 
-    async def respond(self, call: Call) -> Any:
+    async def response_to(self, call: Call) -> Any:
         """Return the broker's own response to a request when it comes."""
         response = self.serve(call)
         return await response if isinstance(response, asyncio.Future) else response

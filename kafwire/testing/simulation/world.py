@@ -176,7 +176,7 @@ class BaseWorld:
         """Connect a client to that address."""
         where = (address[0], address[1])
         node = next((n for n in self.nodes.values() if (n.host, n.port) == where), None)
-        connection = SimulatedConnection(self, node or Nobody(*where), len(self.connections), receiver, max_frame)
+        connection = SimulatedConnection(self, node or NoBroker(*where), len(self.connections), receiver, max_frame)
         self.connections.append(connection)
         return connection
 
@@ -211,7 +211,7 @@ class BaseWorld:
 
 
 @dataclass
-class Nobody:
+class NoBroker:
     """An address without a broker."""
 
     host: str

@@ -101,8 +101,8 @@ def frames(
     if kind not in {None, "request", "response"}:
         raise ValueError(f"kind is 'request', 'response' or None, not {kind!r}")
     asked = st.builds(_request_frame, requests(names, **options), ids, _CLIENT_IDS)
-    responded = st.builds(_response_frame, responses(names, **options), ids)
-    return {"request": asked, "response": responded, None: asked | responded}[kind]
+    response = st.builds(_response_frame, responses(names, **options), ids)
+    return {"request": asked, "response": response, None: asked | response}[kind]
 
 
 def split(data: bytes | Sequence[bytes], *, max_pieces: int = 8) -> SearchStrategy[tuple[bytes, ...]]:
@@ -175,26 +175,26 @@ def _connections(
     correlation_id = draw(st.integers(0, 3) | st.integers(0, (1 << 31) - 1 - 10 * max_requests))
     client_id = draw(_CLIENT_IDS)
     asked: list[Frame] = []
-    responded: list[Frame | None] = []
+    drawn: list[Frame | None] = []
     for _ in range(draw(st.integers(1, max_requests))):
         request = draw(requests(names, **options))
         asked.append(_request_frame(request, correlation_id, client_id))
-        if is_responded(request.message):
+        if expects_response(request.message):
             response = draw(_responses(request, options))
-            responded.append(_response_frame(Versioned(response, request.version), correlation_id))
+            drawn.append(_response_frame(Versioned(response, request.version), correlation_id))
         else:
-            responded.append(None)
+            drawn.append(None)
         correlation_id += 1 + draw(st.integers(0, 9))
-    received = [frame.data for frame in responded if frame is not None]
+    received = [frame.data for frame in drawn if frame is not None]
     return ConnectionTraffic(
         tuple(asked),
-        tuple(responded),
+        tuple(drawn),
         draw(split([frame.data for frame in asked])),
         draw(split(received)),
     )
 
 
-def is_responded(request: Request[Response]) -> bool:
+def expects_response(request: Request[Response]) -> bool:
     """Return True if a broker responds to this request: to all but a Produce with acks=0."""
     return not (type(request).__name__ == "ProduceRequest" and getattr(request, "acks", 1) == 0)
 

@@ -178,7 +178,7 @@ class ConnectionMachine(RuleBasedStateMachine):
         self._incoming: list[_Incoming] = []
         self._into = 0  # bytes of the first of `_incoming` that were delivered
         self._completed: list[tuple[int, bytes | None]] = []
-        self._responded_ids: list[int] = []
+        self._response_ids: list[int] = []
         self._broken = False  # the broker has sent bytes that break the protocol
         self._refused = False
 
@@ -261,7 +261,7 @@ class ConnectionMachine(RuleBasedStateMachine):
         for size, request in zip(sizes, self._owed[: len(sizes)], strict=False):
             body = struct.pack(">i", request.correlation_id) + _body(size, ~request.token)
             self._incoming.append(_Incoming(struct.pack(">i", len(body)) + body, request.token))
-            self._responded_ids.append(request.correlation_id)
+            self._response_ids.append(request.correlation_id)
         del self._owed[: len(sizes)]
 
     @precondition(lambda self: self._incoming)
@@ -324,7 +324,7 @@ class ConnectionMachine(RuleBasedStateMachine):
         else:
             wrong_id = {
                 Fault.UNKNOWN_ID: lambda: -1 - by,
-                Fault.REPEATED_ID: lambda: self._responded_ids[-1],
+                Fault.REPEATED_ID: lambda: self._response_ids[-1],
                 Fault.LATER_ID: lambda: self._owed[1].correlation_id,
                 Fault.EARLY: lambda: self._unsent[0].correlation_id,
             }[fault]()
@@ -334,7 +334,7 @@ class ConnectionMachine(RuleBasedStateMachine):
 
     def _possible_faults(self) -> list[Fault]:
         impossible = set(Fault) - self.faults
-        if not self._responded_ids:
+        if not self._response_ids:
             impossible.add(Fault.REPEATED_ID)
         if len(self._owed) < 2:
             impossible.add(Fault.LATER_ID)

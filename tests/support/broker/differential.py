@@ -153,7 +153,7 @@ class Side:
             self.close()
             return "closed" if isinstance(error, KafkaConnectionError) else type(error).__name__
 
-    def respond(self, message: Any, version: int, fresh: str) -> Any:
+    def response_to(self, message: Any, version: int, fresh: str) -> Any:
         """The comparable part of the response to a request as it was drawn; `fresh` is in the names of its groups."""
         mine = copy.deepcopy(message)
         self._api, self._fresh = type(message).__name__.removesuffix("Request"), fresh
@@ -251,7 +251,7 @@ def compared(real: Side, own: Side, api: str, version: int, seed: int) -> list[t
     """The differences of the responses to a request."""
     message = drawn(api, version, seed)
     fresh = f"{api}-{version}-{seed}"
-    return list(differences(real.respond(message, version, fresh), own.respond(message, version, fresh)))
+    return list(differences(real.response_to(message, version, fresh), own.response_to(message, version, fresh)))
 
 
 assert all(request_class(api) for api in LEFT_OUT)

@@ -16,9 +16,9 @@ from tests.support.socket_server import SocketServer, receive_frame
 class FrameServer(SocketServer):
     """Responds to all frames; `received` are the correlation ids in order, -1 for the end of a connection."""
 
-    def __init__(self, port: int = 0, respond: Callable[[int], bytes] = response) -> None:
+    def __init__(self, port: int = 0, response_to: Callable[[int], bytes] = response) -> None:
         self.received: list[int] = []
-        self._respond = respond
+        self._response_to = response_to
         self._changed = threading.Condition()
         super().__init__(self._serve, port)
 
@@ -36,7 +36,7 @@ class FrameServer(SocketServer):
             while (body := receive_frame(connection)) is not None:
                 correlation_id = int.from_bytes(body[4:8], "big", signed=True)
                 self._note(correlation_id)
-                connection.sendall(self._respond(correlation_id))
+                connection.sendall(self._response_to(correlation_id))
         self._note(-1)
 
     def _note(self, correlation_id: int) -> None:

@@ -27,7 +27,7 @@ class Membership:
 
 
 class Members:
-    """A group, and its members' requests. Waiting requests get their responses later, see `response`."""
+    """A group, and its members' requests. Waiting requests get their responses later, see `response_to`."""
 
     def __init__(self, group_id: str = "g", nodes: Sequence[int] = (1,), **configs: object) -> None:
         options = {name.replace("_", "."): str(value) for name, value in configs.items()}

@@ -101,13 +101,13 @@ class JavaClient:
             ]
             for record in records
         ]
-        response = self._ask("produce", bootstrap, topic, config, records=shown)
-        offsets: list[int] = response["offsets"]
+        reply = self._ask("produce", bootstrap, topic, config, records=shown)
+        offsets: list[int] = reply["offsets"]
         return offsets
 
     def consume(self, bootstrap: str, topic: str, **config: object) -> list[Seen]:
         """All records of a topic, partition by partition."""
-        response = self._ask("consume", bootstrap, topic, config)
+        reply = self._ask("consume", bootstrap, topic, config)
         return sorted(
             Seen(
                 partition,
@@ -118,7 +118,7 @@ class JavaClient:
                 decode(value),
                 tuple((name, decode(content)) for name, content in headers),
             )
-            for partition, offset, timestamp_ms, timestamp_type, key, value, headers in response["records"]
+            for partition, offset, timestamp_ms, timestamp_type, key, value, headers in reply["records"]
         )
 
     def close(self) -> None:
@@ -143,13 +143,13 @@ class JavaClient:
         command = {"number": self._number, "do": do, "topic": topic, "config": options, **fields}
         self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
-        response: dict[str, Any] = {"number": 0}
-        while response["number"] != self._number:  # a test that ran out of time left its reply unread
-            response = json.loads(self._process.stdout.readline())
-        if "error" in response:
-            message = f"the Java client could not {do} {topic}: {response['error']}"
+        reply: dict[str, Any] = {"number": 0}
+        while reply["number"] != self._number:  # a test that ran out of time left its reply unread
+            reply = json.loads(self._process.stdout.readline())
+        if "error" in reply:
+            message = f"the Java client could not {do} {topic}: {reply['error']}"
             raise RuntimeError(message)
-        return response
+        return reply
 
 
 def encode(data: bytes | None) -> str | None:

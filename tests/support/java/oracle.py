@@ -40,8 +40,8 @@ def compiled() -> Path:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix="compiling-") as scratch:
             classes = Path(scratch) / "classes"
             command = [java("javac"), "-proc:none", "-cp", class_path(), "-d", str(classes)]
-            response = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
-            assert response.returncode == 0, response.stdout + response.stderr
+            done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
             try:
                 classes.rename(target)
             except OSError:
@@ -74,7 +74,7 @@ class Oracle:
         self._process.wait(timeout=30)
 
     def ask(self, *questions: tuple[str | bytes, ...]) -> list[list[bytes] | OracleError]:
-        """The answers to questions, in one round trip."""
+        """The results of questions, in one round trip."""
         assert self._process.stdin is not None
         round_trip = [_INT.pack(len(questions))]
         for question in questions:
@@ -84,9 +84,9 @@ class Oracle:
                 round_trip += (_INT.pack(len(data)), data)
         self._process.stdin.write(b"".join(round_trip))
         self._process.stdin.flush()
-        return [self._response() for _ in questions]
+        return [self._result() for _ in questions]
 
-    def _response(self) -> list[bytes] | OracleError:
+    def _result(self) -> list[bytes] | OracleError:
         good = self._read(1) == b"\1"
         words = [self._read(self._number()) for _ in range(self._number())]
         return words if good else OracleError(words[0].decode())
@@ -102,16 +102,16 @@ class Oracle:
         return data
 
     def one(self, *question: str | bytes) -> list[bytes]:
-        """The answer to one question; raises `OracleError`."""
-        (response,) = self.ask(question)
-        return good(response)
+        """The result of one question; raises `OracleError`."""
+        (result,) = self.ask(question)
+        return good(result)
 
 
-def good(response: list[bytes] | OracleError) -> list[bytes]:
-    """Return an answer, or raise its error."""
-    if isinstance(response, OracleError):
-        raise response
-    return response
+def good(result: list[bytes] | OracleError) -> list[bytes]:
+    """Return a result, or raise its error."""
+    if isinstance(result, OracleError):
+        raise result
+    return result
 
 
 class Differences(NamedTuple):
@@ -120,9 +120,9 @@ class Differences(NamedTuple):
     java_is_stricter: dict[str, str]
     java_is_laxer: dict[str, str]
 
-    def refused_here(self, error: Exception, response: list[bytes] | OracleError) -> str:
+    def refused_here(self, error: Exception, result: list[bytes] | OracleError) -> str:
         """Why we refuse, alone or as Java does. A difference that is not listed fails."""
-        return "damage refused by both" if isinstance(response, OracleError) else _reason(self.java_is_laxer, error)
+        return "damage refused by both" if isinstance(result, OracleError) else _reason(self.java_is_laxer, error)
 
     def refused_by_java(self, error: OracleError) -> str:
         """Why Java refuses alone. A difference that is not listed fails."""
@@ -155,9 +155,9 @@ def read(name: str, version: int, data: bytes) -> tuple[str | bytes, ...]:
     return "read", name, str(version), data
 
 
-def as_read(response: list[bytes] | OracleError) -> Read:
-    """The answer to `read`; raises `OracleError`."""
-    written, text, *records = good(response)
+def as_read(result: list[bytes] | OracleError) -> Read:
+    """The result of `read`; raises `OracleError`."""
+    written, text, *records = good(result)
     return Read(written, json.loads(text), records)
 
 

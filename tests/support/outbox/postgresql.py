@@ -91,9 +91,9 @@ class PostgreSql:
         command = [program, "-D", str(self._data), *(f"--{name}={value}" for name, value in options.items())]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, cwd=self.folder, user=self._user, stdout=log, stderr=log)
-        until(self._responses, f"PostgreSQL: {self.log()}")
+        until(self._accepts, f"PostgreSQL: {self.log()}")
 
-    def _responses(self) -> bool:
+    def _accepts(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, self.log()
         try:

@@ -79,13 +79,13 @@ class Relays:
         self, process: subprocess.Popen[str], database: tuple[str, str], bootstrap: str, options: dict[str, Any]
     ) -> None:
         self._process = process
-        self._reported = {"database": database, "bootstrap": bootstrap, "options": options}
+        self._arguments = {"database": database, "bootstrap": bootstrap, "options": options}
 
     def run(self, kill_at: Step | None = None) -> int:
         """Relay all that is there, or die at a step: the exit code of the relay, -9 if it died."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(self._reported | {"kill_at": kill_at}) + "\n")
+        self._process.stdin.write(json.dumps(self._arguments | {"kill_at": kill_at}) + "\n")
         self._process.stdin.flush()
         code: int = json.loads(self._process.stdout.readline())
         return code

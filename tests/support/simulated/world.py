@@ -39,7 +39,7 @@ class World(scripted.World):
         self.refuse: Callable[[RecordBatch], int] | None = None
         self.offset_errors: dict[tuple[str, int], int] = {}  # of partitions, in responses about offsets
         self.loading = _Loading(self)  # groups and transactional ids whose coordinator is loading their state
-        self.creation_takes_s = 0.3  # of topics that clients create
+        self.state.creation_ms = 300.0  # from a client's request for a missing topic to its creation
         self.unreadable: set[str] = set()  # topics that no client may read
         self.state.authorizer = _Readers(self.state, self.unreadable)
         self._scripted: dict[str, Fault] = {}
@@ -71,43 +71,18 @@ class World(scripted.World):
         finally:
             call.message.max_wait_ms = waits_ms
 
-    @property
-    def session_slots(self) -> int:
-        """The fetch sessions that each broker keeps at most."""
-        return int(self.state.part(FetchSessions).slots)
-
-    @session_slots.setter
-    def session_slots(self, slots: int) -> None:
-        self.state.part(FetchSessions).slots = slots
+    def keep_sessions(self, count: int) -> None:
+        """Let each broker keep `count` fetch sessions at most."""
+        self.state.part(FetchSessions).slots = count
 
     @property
     def history(self) -> dict[tuple[str, int], list[int]]:
         """All offsets ever committed, by partition."""
         return self._offsets.history
 
-    def wake(self) -> None:
-        """Make waiting requests look for records again."""
-        for topic in self.topics.values():
-            for partition in topic.partitions:
-                partition.notify(-1)
-
-    @property
-    def auto_create(self) -> bool:
-        """`auto.create.topics.enable`."""
-        return self.state.config_is("auto.create.topics.enable")
-
-    @auto_create.setter
-    def auto_create(self, allowed: bool) -> None:
-        self.state.configs["auto.create.topics.enable"] = str(allowed).lower()
-
-    @property
-    def creation_takes_s(self) -> float:
-        """The time from a client's request for a missing topic to its creation."""
-        return self.state.creation_ms / 1000
-
-    @creation_takes_s.setter
-    def creation_takes_s(self, seconds: float) -> None:
-        self.state.creation_ms = seconds * 1000
+    def allow_auto_create(self) -> None:
+        """Set `auto.create.topics.enable`."""
+        self.state.configs["auto.create.topics.enable"] = "true"
 
     def _script(self, name: str, apis: tuple[str, ...], code: int) -> None:
         faults = self.state.part(Faults)
@@ -116,24 +91,12 @@ class World(scripted.World):
         if code:
             self._scripted[name] = faults.fail_next(apis, code, times=None)
 
-    @property
-    def group_error(self) -> int:
-        """The error code of coordinators' responses about whole groups."""
-        fault = self._scripted.get("group")
-        return 0 if fault is None or fault.error is None else fault.error.code
-
-    @group_error.setter
-    def group_error(self, code: int) -> None:
+    def set_group_error(self, code: int) -> None:
+        """Set the error code of coordinators' responses about whole groups; 0: none."""
         self._script("group", GROUP_APIS, code)
 
-    @property
-    def finding_error(self) -> int:
-        """The error code of FindCoordinator responses."""
-        fault = self._scripted.get("finding")
-        return 0 if fault is None or fault.error is None else fault.error.code
-
-    @finding_error.setter
-    def finding_error(self, code: int) -> None:
+    def set_finding_error(self, code: int) -> None:
+        """Set the error code of FindCoordinator responses; 0: none."""
         self._script("finding", ("FindCoordinator",), code)
 
     def _fail_offsets(self, request: Request) -> Response | None:

@@ -39,7 +39,7 @@ class Reader:
         for name, index in forget:
             request.forgotten_topics_data.append(request.ForgottenTopic(**self._named(name), partitions=[index]))
         call = Call(self.world.engine.now_ms(), self.node, 0, self.version, 1, request)
-        self.response = self.world.run(self.world.respond(call))
+        self.response = self.world.run(self.world.response_to(call))
         names = {topic.topic_id: name for name, topic in self.world.topics.items()}
         return {
             (topic.topic or names.get(topic.topic_id, "?"), part.partition_index): part
@@ -99,7 +99,7 @@ def test_session_errors() -> None:
 def test_no_slot_no_session() -> None:
     with World() as world:
         world.create_topic("t")
-        world.session_slots = 1
+        world.keep_sessions(1)
         reader = Reader(world)
         ids = []
         for _ in range(2):
@@ -312,7 +312,7 @@ def test_topics_come_and_go() -> None:
 def test_sessions_are_evicted_when_long_unused_or_small_and_old() -> None:
     with World() as world:
         world.create_topic("t", partitions=3)
-        world.session_slots = 2
+        world.keep_sessions(2)
         reader = Reader(world)
 
         def open_session(partitions: int) -> int:

@@ -128,7 +128,8 @@ def test_requests_to_the_coordinator_have_a_connection(world: World) -> None:
 def test_a_coordinator_that_is_not_ready_is_waited_for(world: World, api: str, code: int) -> None:
     async def heal() -> None:
         await asyncio.sleep(5)
-        world.finding_error = world.group_error = 0
+        world.set_finding_error(0)
+        world.set_group_error(0)
 
     async def both(work: Any) -> None:
         await asyncio.gather(work, heal())
@@ -136,9 +137,9 @@ def test_a_coordinator_that_is_not_ready_is_waited_for(world: World, api: str, c
     offsets = make(world)
     world.committed["g"]["t", 0] = Kept(3, -1, "")
     if api == "FindCoordinator":
-        world.finding_error = code
+        world.set_finding_error(code)
     else:
-        world.group_error = code
+        world.set_group_error(code)
     if api == "OffsetCommit":
         world.run(both(offsets.commit({("t", 0): OffsetToCommit(9)})))
         assert world.committed["g"]["t", 0][:3] == (9, -1, "")
@@ -230,7 +231,7 @@ def test_a_coordinator_that_metadata_does_not_know_yet_is_learnt(world: World) -
 
 @pytest.mark.parametrize("work", ["fetch", "commit"])
 def test_without_a_coordinator_the_error_names_cause_and_partitions_in_time(world: World, work: str) -> None:
-    world.finding_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.set_finding_error(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     offsets = make(world, default_api_timeout_ms=5_000)
     started = world.engine.now_ms()
     with pytest.raises(KafkaTimeoutError, match=r"t-0, t-2 of group 'g' .*within 5 s: COORDINATOR_NOT_AVAILABLE"):
@@ -255,7 +256,7 @@ def test_an_unreachable_coordinator_is_an_error(world: World) -> None:
 
 @pytest.mark.parametrize("code", [22, 25, 27, 82, 110, 113])
 def test_a_commit_beside_members_is_refused_with_the_remedy(world: World, code: int) -> None:
-    world.group_error = code
+    world.set_group_error(code)
     with pytest.raises(
         BrokerError, match=r"the group has members.*another group_id \[committing t-0 of group 'g'"
     ) as e:
@@ -309,7 +310,7 @@ def test_a_refused_commit_names_the_member_of_its_request(world: World, code: in
 def test_a_member_whose_instance_id_has_another_member_ends(world: World) -> None:
     offsets = make(world)
     member = offsets.member = Rejoining()
-    world.group_error = ErrorCode.FENCED_INSTANCE_ID
+    world.set_group_error(ErrorCode.FENCED_INSTANCE_ID)
     with pytest.raises(BrokerError, match="FENCED_INSTANCE_ID"):
         commit(world, offsets, {("t", 0): 5})
     assert member.refused == []
@@ -317,7 +318,7 @@ def test_a_member_whose_instance_id_has_another_member_ends(world: World) -> Non
 
 @pytest.mark.parametrize("work", ["fetch", "commit"])
 def test_a_group_that_keeps_no_offsets_is_an_error(world: World, work: str) -> None:
-    world.group_error = 69
+    world.set_group_error(69)
     with pytest.raises(BrokerError, match=r"GROUP_ID_NOT_FOUND.*a group without offsets.*t-0 of group 'g'"):
         if work == "fetch":
             fetch(world, make(world), [("t", 0)])
@@ -343,7 +344,7 @@ def test_an_error_for_good_is_raised_before_one_that_may_pass(world: World) -> N
 def test_many_partitions_are_not_all_named() -> None:
     with World() as world:
         world.create_topic("t", partitions=9)
-        world.group_error = 30
+        world.set_group_error(30)
         with pytest.raises(BrokerError, match=r"t-0, t-1, t-2, t-3 and 5 more of group 'g'"):
             commit(world, make(world), {("t", number): 1 for number in range(9)})
 
@@ -521,10 +522,10 @@ def test_a_cancelled_commit_makes_way_for_the_next(world: World) -> None:
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        world.group_error = 0
+        world.set_group_error(0)
         await offsets.commit({("t", 0): OffsetToCommit(2)})
 
-    world.group_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.set_group_error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     world.run(cancelled(make(world)))
     assert world.committed["g"]["t", 0][:3] == (2, -1, "")
 
@@ -535,10 +536,10 @@ def test_a_commit_that_cannot_begin_in_time_says_so(world: World) -> None:
         await asyncio.sleep(1)
         with pytest.raises(KafkaTimeoutError, match=r"t-1 of group 'g' did not begin within 0\.5 s"):
             await offsets.commit({("t", 1): OffsetToCommit(2)}, timeout_ms=500)
-        world.group_error = 0
+        world.set_group_error(0)
         await first
 
-    world.group_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.set_group_error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     world.run(two(make(world)))
 
 
@@ -551,8 +552,10 @@ def trouble(world: World) -> None:
             [3, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR]
         )
     elif kind == 1:
-        world.group_error = random.choice(
-            [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR]
+        world.set_group_error(
+            random.choice(
+                [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR]
+            )
         )
     elif kind == 2:
         world.move_coordinator("g", random.choice(list(world.nodes)))
@@ -563,12 +566,13 @@ def trouble(world: World) -> None:
         responses = iter(random.choices([HANGUP, NEVER, None], k=random.randrange(1, 4)))
         world.on(lost, lambda _: next(responses, None))
     elif kind == 5:
-        world.finding_error = random.choice(
-            [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        world.set_finding_error(
+            random.choice([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE])
         )
     else:
         world.offset_errors.clear()
-        world.group_error = world.finding_error = 0
+        world.set_group_error(0)
+        world.set_finding_error(0)
 
 
 @pytest.mark.parametrize("part", range(10))
@@ -587,7 +591,8 @@ def test_whatever_goes_wrong_no_commit_is_undone_by_one_before_it(part: int) -> 
                 random.choice(pending)[1].cancel()
             await asyncio.sleep(random.choice([0, 0.0005, 0.001, 0.01, 0.3, 2]))
         world.offset_errors.clear()
-        world.group_error = world.finding_error = 0
+        world.set_group_error(0)
+        world.set_finding_error(0)
         world.off("FindCoordinator")
         world.off("OffsetCommit")
         final = {("t", each): 100 for each in range(3)}

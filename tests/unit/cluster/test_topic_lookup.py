@@ -30,8 +30,8 @@ def asked_to_create(world: World) -> list[list[str]]:
 def test_a_send_has_its_topic_created_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kafwire")
     with World() as world:
-        world.auto_create = True
-        world.creation_takes_s = 20.0
+        world.allow_auto_create()
+        world.state.creation_ms = 20_000.0
         work = Work(world, "new")
         work.send("new", b"x")
         work.flush()
@@ -51,7 +51,7 @@ def test_a_topic_that_exists_takes_one_request_and_no_word(caplog: pytest.LogCap
 
 def test_all_topics_of_a_column_are_asked_for_with_one_request() -> None:
     with World() as world:
-        world.auto_create = True
+        world.allow_auto_create()
         world.create_topic("b")
         work = Work(world)
         world.run(work.core.ensure_metadata(["a", "b", "c"], 60_000))
@@ -61,7 +61,7 @@ def test_all_topics_of_a_column_are_asked_for_with_one_request() -> None:
 
 def test_a_deleted_topic_stays_deleted() -> None:
     with World() as world:
-        world.auto_create = True
+        world.allow_auto_create()
         world.create_topic("kept")
         work = Work(world, "kept", "gone", metadata_max_age_ms=1_000, delivery_timeout_ms=40_000)
         work.send("gone", b"before")
@@ -93,8 +93,8 @@ def test_a_broker_that_creates_no_topics_differs_from_a_slow_one() -> None:
 @pytest.mark.parametrize("described", [True, False], ids=["true", "unsaid"])
 def test_a_creation_that_does_not_come_is_waited_for_until_max_block_ms(*, described: bool) -> None:
     with World() as world:
-        world.auto_create = True
-        world.creation_takes_s = 1e6
+        world.allow_auto_create()
+        world.state.creation_ms = 1e9
         if not described:
             world.on("DescribeConfigs", lambda _: HANGUP)
         work = Work(world)
@@ -107,7 +107,7 @@ def test_a_creation_that_does_not_come_is_waited_for_until_max_block_ms(*, descr
 
 def test_it_is_asked_for_again_when_the_request_is_lost() -> None:
     with World() as world:
-        world.auto_create = True
+        world.allow_auto_create()
         world.on("Metadata", lambda _: HANGUP if len(world.made("Metadata")) < 3 else None)
         Work(world, "new")
         assert set(asked_to_create(world)[0]) == {"new"}
@@ -116,7 +116,7 @@ def test_it_is_asked_for_again_when_the_request_is_lost() -> None:
 
 def test_a_producer_that_may_not_does_not_ask() -> None:
     with World() as world:
-        world.auto_create = True
+        world.allow_auto_create()
         with pytest.raises(BrokerError, match="'new' does not exist on 10.0.0.1:9092: create it, or check the name"):
             Work(world, "new", allow_auto_create_topics=False)
         assert asked_to_create(world) == []
@@ -124,7 +124,7 @@ def test_a_producer_that_may_not_does_not_ask() -> None:
 
 def test_a_consumer_asks_only_if_it_may() -> None:
     with World() as world:
-        world.auto_create = True
+        world.allow_auto_create()
         for how in ({"topics": "new"}, {"assign": [("new", 0)]}):
             with pytest.raises(BrokerError, match="'new' does not exist"):
                 Consuming(world, **how)
@@ -139,7 +139,7 @@ def test_a_consumer_asks_only_if_it_may() -> None:
 
 def test_a_client_never_asks() -> None:
     with World() as world:
-        world.auto_create = True
+        world.allow_auto_create()
         cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
         requests = ClientCalls(cluster)
         world.engine.run(requests.metadata(["new"]))

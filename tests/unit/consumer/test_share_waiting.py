@@ -21,7 +21,8 @@ from kafwire.consumer.share.lock_renewal import SILENCE_MS
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_fetcher import FetchedRange, ShareFetcher
 from kafwire.consumer.share.waiting_ranges import EARLY_MS, WaitingRanges
-from tests.support.share.world import BATCH, BATCHES, ShareWorld
+from kafwire.errors import CorruptBatchError
+from tests.support.share.world import BATCH, BATCHES, TOPIC, ShareWorld
 
 LOCK_S = 30.0  # group.share.record.lock.duration.ms
 PATIENCE_S = 60.0
@@ -318,23 +319,51 @@ def test_an_interrupted_loop_over_records_loses_none(monkeypatch: pytest.MonkeyP
         assert next(iter(consumer)).offset == 0
 
 
-def test_records_that_an_async_consumer_cannot_decode_come_with_the_next_read(monkeypatch: pytest.MonkeyPatch) -> None:
+# A failed decoding leaves the records for the next read, and damaged records are rejected: by the error, the first
+# offset of the next read.
+FAILED_DECODINGS = [
+    (MemoryError(), 0),
+    (CorruptBatchError("damaged", topic=TOPIC, partition=0, base_offset=0), BATCH),
+]
+
+
+@pytest.mark.parametrize(("error", "first"), FAILED_DECODINGS)
+def test_after_a_failed_decoding_the_next_read_has_the_records_unless_damaged(
+    error: Exception, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ShareWorld() as world, world.consumer() as consumer:
+
+        def failing(*_: object) -> None:
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(AcquiredDecoder, "decode", failing)
+            with pytest.raises(type(error)):
+                consumer.poll(PATIENCE_S)
+        (batch,) = consumer.poll(PATIENCE_S)
+        assert (batch.base_offset, batch.delivery_count) == (first, 1)
+
+
+@pytest.mark.parametrize(("error", "first"), FAILED_DECODINGS)
+def test_after_a_failed_decoding_the_next_async_read_has_the_records_unless_damaged(
+    error: Exception, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ShareWorld() as world:
 
         async def read() -> list[ShareBatch]:
             async with world.async_consumer() as consumer:
 
                 def failing(*_: object) -> None:
-                    raise MemoryError
+                    raise error
 
                 with monkeypatch.context() as patch:
                     patch.setattr(AcquiredDecoder, "decode", failing)
-                    with pytest.raises(MemoryError):
+                    with pytest.raises(type(error)):
                         await consumer.poll(PATIENCE_S)
                 return await consumer.poll(PATIENCE_S)
 
         (batch,) = world.run(read())
-        assert (batch.base_offset, batch.delivery_count) == (0, 1)
+        assert (batch.base_offset, batch.delivery_count) == (first, 1)
 
 
 def test_ranges_that_arrive_as_a_poll_is_cancelled_come_with_the_next_read(monkeypatch: pytest.MonkeyPatch) -> None:

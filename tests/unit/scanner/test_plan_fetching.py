@@ -212,7 +212,7 @@ def test_an_end_that_is_named_is_waited_for_until_it_is_stable(stable: int) -> N
         await asyncio.sleep(30)
         assert not read.fetcher.stopped
         world.topics["t"].partitions[0].stable_at = None
-        world.wake()
+        world.log("t").notify(-1)
         await read.until_stopped()
 
     with World() as world:

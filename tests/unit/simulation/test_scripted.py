@@ -29,6 +29,16 @@ def test_a_topic_with_a_changed_id_is_recreated() -> None:
         assert world.state.topics.by_id.get(changed) is None
 
 
+def test_a_request_that_a_handler_serves_is_of_its_client_and_connection() -> None:
+    with World() as world:
+        world.create_topic("t")
+        world.on("Produce", world.serve)
+        with kafwire.Producer(world.bootstrap, engine=world.engine, client_id="c") as producer:
+            producer.send("t", b"x").result(PATIENCE_S)
+        (call,), (seen,) = world.made("Produce"), world.state.requests.find(["Produce"])
+        assert (seen.client_id, seen.connection) == ("c", call.connection)
+
+
 async def no_response(call: Any) -> None:
     """Leave the request to the next handler, later."""
 

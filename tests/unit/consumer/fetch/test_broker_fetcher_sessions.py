@@ -108,7 +108,7 @@ def test_a_partition_that_is_elsewhere_for_a_moment(code: int, strategy: dict[st
 @pytest.mark.parametrize("slots", [0, 1])
 def test_brokers_without_room_for_a_session(slots: int) -> None:
     with World() as world:
-        world.session_slots = slots
+        world.keep_sessions(slots)
         rows = fill(world, "t", partitions=PARTITIONS)
         with Consuming(world, topics="t") as first, Consuming(world, topics="t") as second:
             for consuming in (first, second):

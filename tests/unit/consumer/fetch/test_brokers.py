@@ -116,7 +116,7 @@ def fetched(world: World) -> list[Any]:
     parts: list[Any] = []
 
     async def note(call: Call) -> Any:
-        response = await world.respond(call)
+        response = await world.response_to(call)
         parts.extend(part for topic in response.responses for part in topic.partitions)
         return response
 

@@ -21,16 +21,16 @@ def test_reserved_and_buffered_bytes_pass_the_limit_by_one_large_batch_at_most(
     buffered: list[int] = []
     oversize = 0
     for _ in range(data.draw(st.integers(1, 30))):
-        what = data.draw(st.sampled_from(["ask", "ask", "answer", "large", "read"]))
+        what = data.draw(st.sampled_from(["ask", "ask", "response", "large", "read"]))
         if what == "ask":
             need = budget.request_bytes(broker_fetchers, budget.free(sum(buffered), partitions))
             if len(in_flight) < broker_fetchers and budget.has_room(sum(buffered), need):
                 in_flight.append(need)
                 budget.reserved += need
-        elif what in {"answer", "large"} and in_flight:
+        elif what in {"response", "large"} and in_flight:
             need = in_flight.pop(0)
             budget.reserved -= need
-            size = data.draw(st.integers(0, need)) if what == "answer" else need + data.draw(SIZES)
+            size = data.draw(st.integers(0, need)) if what == "response" else need + data.draw(SIZES)
             oversize += max(0, size - need)
             buffered.append(size)
         elif buffered:

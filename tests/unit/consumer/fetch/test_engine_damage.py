@@ -143,7 +143,7 @@ def some_responses(world: World, count: int, change: Callable[[bytes], bytes]) -
     async def respond(call: Call) -> Any:
         if not left:
             return None
-        whole = await world.respond(call)
+        whole = await world.response_to(call)
         return left.pop()(b"\0" + whole.encode(call.version) if call.version >= 12 else whole.encode(call.version))
 
     world.on("Fetch", respond)
@@ -182,7 +182,7 @@ def test_responses_for_partitions_that_were_not_requested() -> None:
         stray = [True, True]
 
         async def respond(call: Call) -> Any:
-            response = await world.respond(call)
+            response = await world.response_to(call)
             if stray:
                 stray.pop()
                 part = protocol.FetchResponse.PartitionData(
@@ -204,7 +204,7 @@ def test_a_part_of_a_batch_alone_is_an_error() -> None:
         fill(world, "t", batches=1, size=1000)
 
         async def respond(call: Call) -> Any:
-            response = await world.respond(call)
+            response = await world.response_to(call)
             for topic in response.responses:
                 for part in topic.partitions:
                     part.records = bytes(part.records)[:500]

@@ -41,7 +41,7 @@ class Schedule:
         racks = chance.random() < 0.3
         for node in world.nodes.values():
             node.rack = f"r{node.number}" if racks else None
-        world.session_slots = chance.choice([0, 1, 1000, 1000])
+        world.keep_sessions(chance.choice([0, 1, 1000, 1000]))
         if chance.random() < 0.5:
             world.engine_lag_s = lambda: chance.choice([0.0, 0.0, 0.001, 0.02])
         self.logs = world.create_topic("t", partitions=count, replicas=BROKERS).partitions
@@ -94,7 +94,7 @@ class Schedule:
 
     async def slow(self, call: Call) -> Any:
         await asyncio.sleep(self.chance.choice([0.05, 0.4]))
-        return await self.world.respond(call)
+        return await self.world.response_to(call)
 
     def event(self) -> None:
         chance, world = self.chance, self.world

@@ -81,7 +81,7 @@ def shuffled(world: World, chance: random.Random) -> None:
     """Brokers do not promise an order of their lists of aborted transactions, nor that none is there twice."""
 
     async def respond(call: Call) -> Any:
-        response = await world.respond(call)
+        response = await world.response_to(call)
         for topic in response.responses:
             for part in topic.partitions:
                 if part.aborted_transactions:

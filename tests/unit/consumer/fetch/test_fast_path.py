@@ -69,7 +69,7 @@ def check(data: bytes, version: int, wants: Wants, session: int) -> Taken:
     expected, places = judged(data, version, wants, session)
     fed, engine = Fed(wants, idle_loop()), Fed(wants, idle_loop())
     try:
-        taken = fed.respond(data, version, session)
+        taken = fed.deliver(data, version, session)
         assert taken.items() <= expected.items()
         for number, (generation, start, _, _, size) in taken.items():
             assert fed.queue.queued(number) == (1, size)
@@ -186,9 +186,9 @@ def test_of_any_bytes_that_are_no_response_nothing_is_taken(data: bytes, version
 
 def test_records_are_queued_and_reported(fed: Fed) -> None:
     blob = batch(8, 4, 3) + batch(12, 1, 4)
-    taken = fed.respond(made(Part(partition=1, records=blob + b"the head of another batch")), 17)
+    taken = fed.deliver(made(Part(partition=1, records=blob + b"the head of another batch")), 17)
     assert taken == {}, "a tail that cannot be a batch is for the engine"
-    taken = fed.respond(made(Part(partition=1, records=blob + batch(13, 1, 5)[:-1])), 17)
+    taken = fed.deliver(made(Part(partition=1, records=blob + batch(13, 1, 5)[:-1])), 17)
     assert taken == {1: (0, 10, 13, 4, len(blob))}
     assert [offset for _, _, offset, _ in fed.rows()] == [10, 11, 12]
     assert fed.fast_path.taken(TOKEN) == {}
@@ -207,21 +207,21 @@ def test_records_are_queued_and_reported(fed: Fed) -> None:
 )
 def test_of_a_response_that_contradicts_itself_or_the_request_nothing_is_taken(fed: Fed, second: Part) -> None:
     first = Part(partition=0, records=batch(0, 2, 0))
-    assert fed.respond(made(first, second), 17) == {}
-    assert fed.respond(made(second, first), 17) == {}
+    assert fed.deliver(made(first, second), 17) == {}
+    assert fed.deliver(made(second, first), 17) == {}
     assert fed.queue.queued(0) == (0, 0)
-    assert list(fed.respond(made(first, Part(partition=7)), 17)) == [0], "without records it does no harm"
+    assert list(fed.deliver(made(first, Part(partition=7)), 17)) == [0], "without records it does no harm"
 
 
 @pytest.mark.parametrize("blob", [batch(0, 1, 0)[:16] + b"\1" + batch(0, 1, 0)[17:], batch(2, 1, 0) + batch(1, 1, 0)])
 def test_of_records_that_need_a_look_none_are_taken(fed: Fed, blob: bytes) -> None:
     other = Part(partition=1, records=batch(10, 1, 0))
-    assert list(fed.respond(made(Part(partition=0, records=blob), other), 17)) == [1]
+    assert list(fed.deliver(made(Part(partition=0, records=blob), other), 17)) == [1]
 
 
 def test_records_from_before_the_offset_asked_for_are_not_taken(fed: Fed) -> None:
-    assert fed.respond(made(Part(partition=1, records=batch(8, 2, 0))), 17) == {}
-    assert fed.respond(made(Part(partition=1, records=batch(8, 3, 0))), 17) != {}
+    assert fed.deliver(made(Part(partition=1, records=batch(8, 2, 0))), 17) == {}
+    assert fed.deliver(made(Part(partition=1, records=batch(8, 3, 0))), 17) != {}
 
 
 @pytest.mark.parametrize(
@@ -244,20 +244,20 @@ def test_tagged_fields_are_for_the_engine(fed: Fed, sections: dict[str, bytes], 
         body = struct.pack(">ihi", 0, 0, 1) + b"\2" + IDS[0].bytes + b"\2" + entry + partition + topic + top
         return struct.pack(">i", 77) + before + body
 
-    assert list(fed.respond(build(), 17)) == [0]
+    assert list(fed.deliver(build(), 17)) == [0]
     fed.fast_path.clear()
     fed.fast_path.expect(IDS[0].bytes, 0, 0, 0, 0, "a broker")
-    assert fed.respond(build(**sections), 17) == {}, name
+    assert fed.deliver(build(**sections), 17) == {}, name
 
 
 def test_a_response_with_an_error_of_another_session_or_version_is_not_taken(fed: Fed) -> None:
     part = Part(partition=0, records=batch(0, 2, 0))
-    assert fed.respond(made(part, error=70), 17) == {}
-    assert fed.respond(made(part, session=78), 17, SESSION) == {}
+    assert fed.deliver(made(part, error=70), 17) == {}
+    assert fed.deliver(made(part, session=78), 17, SESSION) == {}
     before, beyond = VERSIONS[0] - 1, VERSIONS[-1] + 1
-    assert fed.respond(made(part, version=before), before) == {}
-    assert fed.respond(made(part, version=VERSIONS[-1]), beyond) == {}
-    assert list(fed.respond(made(part, session=78), 17)) == [0], "a full request opens a session of any number"
+    assert fed.deliver(made(part, version=before), before) == {}
+    assert fed.deliver(made(part, version=VERSIONS[-1]), beyond) == {}
+    assert list(fed.deliver(made(part, session=78), 17)) == [0], "a full request opens a session of any number"
 
 
 def test_null_arrays_are_no_response(fed: Fed) -> None:
@@ -275,7 +275,7 @@ def test_null_arrays_are_no_response(fed: Fed) -> None:
     more = whole[:15] + b"\3" + whole[16:-1] + IDS[1].bytes + b"\0\0" + b"\0"
     with pytest.raises(ProtocolError):
         parse_response(Buffer(more), 17)
-    assert fed.respond(more, 17) == {}
+    assert fed.deliver(more, 17) == {}
 
 
 # ---- tokens and generations
@@ -314,21 +314,21 @@ def test_a_response_that_comes_after_the_engine_gave_up_is_not_taken(fed: Fed) -
 def test_records_from_before_a_seek_are_dropped(fed: Fed) -> None:
     generation = fed.queue.reset(0, 40)
     parts = [Part(partition=0, records=batch(0, 2, 0)), Part(partition=1, records=batch(10, 1, 0))]
-    taken = fed.respond(made(*parts), 17)
+    taken = fed.deliver(made(*parts), 17)
     assert {number: part[0] for number, part in taken.items()} == {0: 0, 1: 0}, "the engine sees the generation"
     assert fed.queue.queued(0) == (0, 0)
     assert fed.queue.queued(1)[0] == 1
     fed.fast_path.expect(IDS[0].bytes, 0, 0, generation, 40, "a broker")
-    assert fed.respond(made(Part(partition=0, records=batch(40, 1, 0))), 17)[0][0] == generation
+    assert fed.deliver(made(Part(partition=0, records=batch(40, 1, 0))), 17)[0][0] == generation
     assert fed.queue.queued(0)[0] == 1
 
 
 def test_an_offset_is_expected_until_another_one_is(fed: Fed) -> None:
     blob = batch(0, 2, 0)
     fed.fast_path.expect(IDS[0].bytes, 0, 0, 0, 1, "b")
-    assert fed.respond(made(Part(partition=0, records=blob)), 17)[0][1] == 1
+    assert fed.deliver(made(Part(partition=0, records=blob)), 17)[0][1] == 1
     fed.fast_path.expect(IDS[0].bytes, 0, 0, 0, 2, "b")
-    assert fed.respond(made(Part(partition=0, records=blob)), 17) == {}
+    assert fed.deliver(made(Part(partition=0, records=blob)), 17) == {}
 
 
 def test_a_forgotten_partition_is_reported_once(fed: Fed) -> None:
@@ -340,12 +340,12 @@ def test_a_forgotten_partition_is_reported_once(fed: Fed) -> None:
     assert fed.fast_path.forget(IDS[0].bytes, 0, 0) == (0, 0, 2, 5, len(batch(0, 2, 5)))
     assert fed.fast_path.forget(IDS[0].bytes, 0, 0) is None
     assert list(fed.fast_path.taken(TOKEN)) == [1]
-    assert fed.respond(made(Part(partition=0, records=batch(0, 2, 5))), 17) == {}, "it is not expected now"
+    assert fed.deliver(made(Part(partition=0, records=batch(0, 2, 5))), 17) == {}, "it is not expected now"
 
 
 def test_a_cleared_fast_path_takes_nothing(fed: Fed) -> None:
     fed.fast_path.clear()
-    assert fed.respond(made(Part(partition=0, records=batch(0, 2, 0))), 17) == {}
+    assert fed.deliver(made(Part(partition=0, records=batch(0, 2, 0))), 17) == {}
     FetchFastPath(fed.queue).clear()
 
 
@@ -393,7 +393,7 @@ def test_thousands_of_partitions_come_and_go() -> None:
         known = [key for key in asked if key in expected]
         parts = [Part(*key, records=batch(expected[key], 1, 0)) for key in known]
         parts += [Part(*key) for key in asked if key not in expected]
-        taken = fed.respond(made(*sorted(parts, key=lambda part: part.topic)), 17)
+        taken = fed.deliver(made(*sorted(parts, key=lambda part: part.topic)), 17)
         assert {number: part[1] for number, part in taken.items()} == {numbers[key]: expected[key] for key in known}
         for key in known:
             fed.queue.reset(numbers[key], 0)
@@ -409,4 +409,4 @@ def test_topics_recreated_for_ever_fill_no_table(fed: Fed) -> None:
         topic = number.to_bytes(8, "big") * 2
         fed.fast_path.expect(topic, 5, 0, 0, 0, "b")
         fed.fast_path.forget(topic, 5, 0)
-    assert list(fed.respond(made(Part(partition=0, records=batch(0, 1, 0))), 17)) == [0]
+    assert list(fed.deliver(made(Part(partition=0, records=batch(0, 1, 0))), 17)) == [0]

@@ -75,7 +75,7 @@ def test_an_attached_fast_path_sees_the_responses_of_its_connection(fed: Fed, pe
     fed.fast_path.arm(TOKEN, 17)
     for token in (TOKEN - 1, TOKEN):
         peer.ask(token)
-    peer.respond(with_id(b"an answer of another kind", TOKEN - 1), with_id(data, TOKEN))
+    peer.respond(with_id(b"a response of another kind", TOKEN - 1), with_id(data, TOKEN))
     peer.until(RESPONSE, TOKEN)
     assert list(fed.fast_path.taken(TOKEN)) == [0], "also behind one that is not for it, in the same heap"
     fed.fast_path.arm(TOKEN + 1, 17)

@@ -88,7 +88,7 @@ def test_partitions_that_are_added_while_a_subscription_begins() -> None:
 def test_a_topic_is_created_for_a_subscription_if_that_is_wanted(*, wanted: bool) -> None:
     with World() as world:
         rows = fill(world, "u")
-        world.auto_create = True
+        world.allow_auto_create()
         with Consuming(world, topics="u", allow_auto_create_topics=wanted) as consuming:
             consuming.until_read(rows)
             if not wanted:

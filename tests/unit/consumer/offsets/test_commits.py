@@ -132,10 +132,10 @@ def test_a_commit_that_fails_is_tried_again() -> None:
             world.move_coordinator("g", 2)
             consuming.idle(5)
             assert committed(world) == {0: 12}
-            world.group_error = ErrorCode.UNKNOWN_MEMBER_ID
+            world.set_group_error(ErrorCode.UNKNOWN_MEMBER_ID)
             with pytest.raises(BrokerError, match="member"):
                 world.run(consuming.core.commits.commit({WHERE: 5}))
-            world.group_error = 0
+            world.set_group_error(0)
 
 
 @by_batches

@@ -51,7 +51,7 @@ def test_seek_of_one_does_not_spoil_the_next_ones_response() -> None:
         parts = [True] * 3
 
         async def respond(call: Call) -> Any:
-            response = await world.respond(call)
+            response = await world.response_to(call)
             given = [part for topic in response.responses for part in topic.partitions if part.records]
             if len(given) == 2 and parts:
                 parts.pop()

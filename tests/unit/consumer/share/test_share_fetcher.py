@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafwire.broker.faults import Faults
-from kafwire.errors import AuthorizationError, BrokerError
+from kafwire.broker.request import Request, Response
+from kafwire.consumer.fetch.errors import UNREADABLE
+from kafwire.errors import AuthorizationError, BrokerError, ProtocolError
 from tests.support.share.world import BATCH, BATCHES, TOPIC, ShareWorld
 
 PATIENCE_S = 30.0
@@ -54,6 +56,17 @@ def test_an_error_of_a_partition_that_lasts_is_retried_with_a_backoff() -> None:
         assert len(named) <= RETRIES
 
 
+def test_an_error_after_a_success_is_retried_at_once() -> None:
+    with ShareWorld() as world, world.consumer() as consumer:
+        for _ in range(3):
+            assert consumer.poll(PATIENCE_S)
+            world.pass_time(1.0)  # lookups of one client have a least distance
+            fail(world, "NOT_LEADER_OR_FOLLOWER", 1, topic=TOPIC, partition=0)
+            began = world.loop.time()
+            assert consumer.poll(PATIENCE_S)
+            assert world.loop.time() - began < 0.05
+
+
 def test_the_response_names_the_new_leader() -> None:
     """The metadata of all brokers lags, so only the response shows the new leader (KIP-951)."""
     with ShareWorld(2) as world, world.consumer() as consumer:
@@ -82,10 +95,11 @@ def test_the_first_session_error_is_retried_at_once_and_others_wait(code: str) -
     for times in (1, 2):
         with ShareWorld() as world, world.consumer(share_acknowledgement_mode="explicit") as consumer:
             consumer.poll(PATIENCE_S)
-            began = world.loop.time()
+            began, lookups = world.loop.time(), len(world.made("Metadata"))
             fail(world, code, times)
             assert consumer.poll(PATIENCE_S)
             waits.append(world.loop.time() - began)
+            assert len(world.made("Metadata")) == lookups, "the leader is known"
     assert waits[0] < 0.02
     assert 0.08 < waits[1] < 0.5
 
@@ -97,3 +111,40 @@ def test_a_group_that_may_not_be_read_is_an_error_at_once() -> None:
         with pytest.raises(AuthorizationError):
             consumer.poll(PATIENCE_S)
         assert world.loop.time() - began < 1.0
+
+
+def damage(world: ShareWorld, times: int) -> None:
+    """Damage the next responses to ShareFetch requests, which the broker executes."""
+    left = iter(range(times))
+
+    def damaged(response: Response) -> Response:
+        return response if next(left, None) is None else b"damaged"
+
+    def intercept(request: Request) -> None:
+        if request.name == "ShareFetch":
+            request.edits.append(damaged)
+
+    world.state.interceptors.append(intercept)
+
+
+def test_damaged_responses_of_a_broker_are_retried() -> None:
+    with ShareWorld() as world:
+        damage(world, UNREADABLE - 1)
+        assert read_all(world) == BATCH * BATCHES
+
+
+def test_a_broker_that_sends_only_damaged_responses_fails_the_read() -> None:
+    with ShareWorld() as world, world.consumer() as consumer:
+        damage(world, UNREADABLE)
+        with pytest.raises(ProtocolError, match="broker 1 .* sent a response that cannot be decoded"):
+            consumer.poll(PATIENCE_S)
+        assert len(world.made("ShareFetch")) == UNREADABLE
+
+
+def test_a_good_response_between_damaged_ones_resets_their_count() -> None:
+    with ShareWorld() as world, world.consumer() as consumer:
+        rows = 0
+        for _ in range(2):
+            damage(world, UNREADABLE - 1)
+            rows += sum(len(batch) for batch in consumer.poll(PATIENCE_S))
+        assert rows == 2 * BATCH

@@ -170,10 +170,10 @@ PLACES: dict[str, Callable[[Work], tuple[Any, str]]] = {
     "asking for a connection": lambda work: (work.cluster, "connection"),
     "encoding": lambda _: (dispatcher, "produce_request"),
     "sending": lambda _: (BrokerConnection, "send"),
-    "counting what was sent": lambda work: (work.core.sender.counters, "sent"),
+    "counting sent records": lambda work: (work.core.sender.counters, "sent"),
     "reading a response": lambda _: (outcomes, "read_response"),
     "settling": lambda work: (work.core.sender.counters, "refused"),
-    "counting what was delivered": lambda work: (work.core.sender.counters, "delivered"),
+    "counting delivered records": lambda work: (work.core.sender.counters, "delivered"),
 }
 
 

@@ -86,7 +86,10 @@ def played(proxy: FaultProxy) -> list[tuple[str, int, Fault]]:
 def test_bytes_pass_unchanged_on_many_connections(server: FrameServer) -> None:
     seed = seeds.of_test()
     big = random.Random(seed).randbytes(3_000_000)
-    with FrameServer(respond=lambda number: response(number, big)) as large, FaultProxy({1: large.address}) as proxy:
+    with (
+        FrameServer(response_to=lambda number: response(number, big)) as large,
+        FaultProxy({1: large.address}) as proxy,
+    ):
 
         def talk(first: int) -> None:
             with Peer(proxy.bootstrap) as peer:
@@ -130,7 +133,7 @@ def test_bytes_that_are_no_frame_pass() -> None:
 def test_a_slow_reader_gets_everything() -> None:
     big = bytes(20_000_000)
     with (
-        FrameServer(respond=lambda number: response(number, big)) as large,
+        FrameServer(response_to=lambda number: response(number, big)) as large,
         FaultProxy({1: large.address}) as proxy,
         Peer(proxy.bootstrap) as slow,
         Peer(proxy.bootstrap) as other,
@@ -221,12 +224,12 @@ def test_cut_of_a_response(proxy: FaultProxy, peer: Peer, server: FrameServer, r
 def test_a_cut_is_an_orderly_end_although_not_all_was_read() -> None:
     responded = threading.Event()
 
-    def respond(number: int) -> bytes:
+    def late_response(number: int) -> bytes:
         assert responded.wait(20)
         return response(number)
 
     with (
-        FrameServer(respond=respond) as server,
+        FrameServer(response_to=late_response) as server,
         FaultProxy({1: server.address}) as proxy,
         Peer(proxy.bootstrap) as peer,
     ):
@@ -550,7 +553,7 @@ def test_waiting_costs_nothing_and_memory_is_bounded(
 
 def test_an_unread_response_stays_with_the_server() -> None:
     with (
-        FrameServer(respond=lambda number: response(number, bytes(1_000_000))) as server,
+        FrameServer(response_to=lambda number: response(number, bytes(1_000_000))) as server,
         FaultProxy({1: server.address}) as proxy,
         Peer(proxy.bootstrap) as peer,
     ):

@@ -13,7 +13,7 @@ from kafwire.testing.fuzzer import case as cases
 from kafwire.testing.fuzzer import damage, execute, judge, rules
 from kafwire.testing.fuzzer.case import Bind, Case, Step
 from kafwire.testing.fuzzer.damage import Damage
-from kafwire.testing.fuzzer.execute import Response, Transcript
+from kafwire.testing.fuzzer.execute import Exchange, Transcript
 from kafwire.testing.fuzzer.shrink import features, shrink
 from kafwire.testing.fuzzer.world import World
 
@@ -190,44 +190,44 @@ def test_rules(
 HEARTBEAT: Any = MESSAGES["HeartbeatRequest"]
 
 
-def verdict(*responses: Response, damaged: bool = False, delivery: str = cases.TURNS) -> list[tuple[str, int]]:
+def verdict(*exchanges: Exchange, damaged: bool = False, delivery: str = cases.TURNS) -> list[tuple[str, int]]:
     changes = (Damage(damage.CUT, amount=1),) if damaged else ()
-    steps = tuple(Step("Heartbeat", 3, HEARTBEAT(), (), changes) for _ in responses)
-    transcript = Transcript(Case(1, 0, cases.VALID, steps, delivery), list(responses))
+    steps = tuple(Step("Heartbeat", 3, HEARTBEAT(), (), changes) for _ in exchanges)
+    transcript = Transcript(Case(1, 0, cases.VALID, steps, delivery), list(exchanges))
     return [(found.rule, found.step) for found in judge.judge(transcript, WORLD)]
 
 
-def respond(step: int = 0, status: str = execute.RESPONDED, **fields: Any) -> Response:
-    return Response(step, status, **({"asked_id": 1, "responded_id": 1} | fields))
+def exchange(step: int = 0, status: str = execute.RESPONDED, **fields: Any) -> Exchange:
+    return Exchange(step, status, **({"asked_id": 1, "response_id": 1} | fields))
 
 
-def test_verdicts_on_one_response() -> None:
-    assert verdict(respond()) == []
-    assert verdict(respond(status=execute.SILENT)) == [("hang", 0)]
-    assert verdict(respond(status=execute.SILENT), damaged=True) == [("hang", 0)]
-    assert verdict(respond(status=execute.CLOSED)) == [("closed", 0)]
-    assert verdict(respond(status=execute.CLOSED), damaged=True) == []
-    assert verdict(respond(status=execute.CLOSED), delivery=cases.HALF_CLOSED) == []
-    assert verdict(respond(status=execute.REFUSED)) == [("refused", 0)]
-    assert verdict(respond(status=execute.BAD_SIZE)) == [("bad-size", 0)]
-    assert verdict(respond(status=execute.WAITING)) == verdict(respond(status=execute.NONE)) == []
-    assert verdict(respond(responded_id=2)) == [("correlation", 0)]
-    assert verdict(respond(asked_id=None, responded_id=2)) == []
-    assert verdict(respond(extra=1)) == [("unasked-answer", 0)]
-    assert verdict(respond(error="an answer came (acks=0)")) == [("unasked-answer", 0)]
-    assert verdict(respond(error="bytes are left over")) == [("unreadable", 0)]
+def test_verdicts_on_one_exchange() -> None:
+    assert verdict(exchange()) == []
+    assert verdict(exchange(status=execute.SILENT)) == [("hang", 0)]
+    assert verdict(exchange(status=execute.SILENT), damaged=True) == [("hang", 0)]
+    assert verdict(exchange(status=execute.CLOSED)) == [("closed", 0)]
+    assert verdict(exchange(status=execute.CLOSED), damaged=True) == []
+    assert verdict(exchange(status=execute.CLOSED), delivery=cases.HALF_CLOSED) == []
+    assert verdict(exchange(status=execute.REFUSED)) == [("refused", 0)]
+    assert verdict(exchange(status=execute.BAD_SIZE)) == [("bad-size", 0)]
+    assert verdict(exchange(status=execute.WAITING)) == verdict(exchange(status=execute.NONE)) == []
+    assert verdict(exchange(response_id=2)) == [("correlation", 0)]
+    assert verdict(exchange(asked_id=None, response_id=2)) == []
+    assert verdict(exchange(extra=1)) == [("unasked-answer", 0)]
+    assert verdict(exchange(error="a response came (acks=0)")) == [("unasked-answer", 0)]
+    assert verdict(exchange(error="bytes are left over")) == [("unreadable", 0)]
 
 
 def test_a_failure_after_a_close_is_no_finding_of_its_own() -> None:
-    assert verdict(respond(0, execute.CLOSED), respond(1, execute.CLOSED)) == [("closed", 0)]
-    assert verdict(respond(0), respond(1, execute.SILENT)) == [("hang", 1)]
+    assert verdict(exchange(0, execute.CLOSED), exchange(1, execute.CLOSED)) == [("closed", 0)]
+    assert verdict(exchange(0), exchange(1, execute.SILENT)) == [("hang", 1)]
 
 
 def test_rules_are_applied_only_to_the_right_response() -> None:
     response = build(MESSAGES["HeartbeatResponse"], {"error_code": 4711})
     read = {"api": "Heartbeat", "version": 3, "request": HEARTBEAT(), "response": response}
-    assert verdict(respond(**read)) == [("error-code", 0)]
-    assert verdict(respond(**read, responded_id=2)) == [("correlation", 0)]
+    assert verdict(exchange(**read)) == [("error-code", 0)]
+    assert verdict(exchange(**read, response_id=2)) == [("correlation", 0)]
 
 
 def test_a_shape_has_no_values_of_one_run() -> None:

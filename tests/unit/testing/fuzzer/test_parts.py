@@ -131,7 +131,7 @@ def test_every_path_of_the_rules_exists() -> None:
     """A rule whose fields are gone would never be broken again."""
     for rule in rules.RULES:
         assert rule.promise
-        for path, suffix in ((rule.asked, "Request"), (rule.responded, "Response")):
+        for path, suffix in ((rule.asked, "Request"), (rule.response_path, "Response")):
             if path and rule.api != rules.ANY:
                 follow(MESSAGES[rule.api + suffix], path)
 

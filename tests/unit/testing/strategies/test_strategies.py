@@ -590,13 +590,13 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_test_kit_does_not_need_hypothesis() -> None:
-    response = python("import sys, kafwire.testing; print('hypothesis' in sys.modules)")
-    assert response.stdout == "False\n", response.stderr
+    done = python("import sys, kafwire.testing; print('hypothesis' in sys.modules)")
+    assert done.stdout == "False\n", done.stderr
 
 
 def test_an_import_without_hypothesis_names_the_package_to_install() -> None:
-    response = python("import sys; sys.modules['hypothesis'] = None; import kafwire.testing.strategies")
-    assert response.returncode == 1
-    assert response.stderr.splitlines()[-1] == (
+    done = python("import sys; sys.modules['hypothesis'] = None; import kafwire.testing.strategies")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
         'ImportError: kafwire.testing.strategies needs hypothesis: pip install "kafwire[testing]", or hypothesis itself'
     )
