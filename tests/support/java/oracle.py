@@ -103,15 +103,15 @@ class Oracle:
 
     def one(self, *question: str | bytes) -> list[bytes]:
         """The answer to one question; raises `OracleError`."""
-        (response,) = self.ask(question)
-        return good(response)
+        (result,) = self.ask(question)
+        return good(result)
 
 
-def good(response: list[bytes] | OracleError) -> list[bytes]:
+def good(result: list[bytes] | OracleError) -> list[bytes]:
     """Return an answer, or raise its error."""
-    if isinstance(response, OracleError):
-        raise response
-    return response
+    if isinstance(result, OracleError):
+        raise result
+    return result
 
 
 class Differences(NamedTuple):
