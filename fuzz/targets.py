@@ -221,7 +221,7 @@ class AvroValues:
 
 TARGETS: dict[str, Target] = {
     "records": Records(),
-    "fetch-answers": FetchResponses(),
+    "fetch-responses": FetchResponses(),
     "messages": Messages(),
     "frames": FrameCore(),
     "avro-values": AvroValues(),

@@ -141,7 +141,7 @@ static size_t read_batches(const uint8_t *data, size_t size, int64_t offset, int
 
 static void check(kw_pool *pool, const uint8_t *data, size_t size, int32_t session, unsigned wants) {
     static const uint8_t topic[16];
-    /* Versions 13 to 18, as `read_answer` reads them. */
+    /* Versions 13 to 18, as `read_response` reads them. */
     static const kw_partition_layout layout = {30, 4, 0, 0, 4, 6, 14, 0};
     kw_queue *queue = kw_queue_new();
     kw_fast_path *fast_path = kw_fast_path_new(queue);

@@ -66,8 +66,8 @@ def check(oracle: Oracle, message: Message, version: int) -> None:
     assert seen.json == without_unknown(to_json(message, version, records=lambda data: ""))
     assert seen.records == list(records_of(message))
     assert cls.decode(encoded, version) == message
-    for response in as_json:
-        (made,) = good(response)
+    for result in as_json:
+        (made,) = good(result)
         assert made == plain.encode(version)
         assert cls.decode(made, version) == plain
 
@@ -98,14 +98,14 @@ def test_java_reads_and_writes_the_same(name: str, version: int, oracle: Oracle,
 
 def check_verdict(oracle: Oracle, name: str, version: int, data: bytes) -> str:
     """Both refuse the bytes, or take them as the same message; or why only one of the two may refuse them."""
-    (response,) = oracle.ask(read(name, version, data))
+    (result,) = oracle.ask(read(name, version, data))
     try:
         message = MESSAGES[name].decode(data, version)
     except ProtocolError as error:
-        return DIFFERENCES.refused_here(located(error, data), response)
-    if isinstance(response, OracleError):
-        return DIFFERENCES.refused_by_java(response)
-    seen = as_read(response)
+        return DIFFERENCES.refused_here(located(error, data), result)
+    if isinstance(result, OracleError):
+        return DIFFERENCES.refused_by_java(result)
+    seen = as_read(result)
     assert seen.written == message.encode(version)
     assert seen.json == without_unknown(to_json(message, version, records=lambda data: ""))
     assert seen.records == list(records_of(message))

@@ -35,8 +35,8 @@ def question(
     return tuple(words)
 
 
-def given(members: Sequence[GroupMember], response: Sequence[bytes]) -> Assignment:
-    return {member.member_id: assigned(data) for member, data in zip(members, response, strict=True)}
+def given(members: Sequence[GroupMember], result: Sequence[bytes]) -> Assignment:
+    return {member.member_id: assigned(data) for member, data in zip(members, result, strict=True)}
 
 
 @pytest.mark.parametrize("racks", [(), RACKS], ids=["no racks", "racks"])
@@ -46,9 +46,9 @@ def test_the_same_is_given(oracle: Oracle, chance: random.Random, name: str, rac
     for _ in range(CASES):
         topics = draw_topics(chance, racks)
         cases.append((topics, draw_members(chance, topics, racks)))
-    responses = oracle.ask(*(question(name, topics, members) for topics, members in cases))
-    for (topics, members), response in zip(cases, responses, strict=True):
-        theirs = given(members, good(response))
+    results = oracle.ask(*(question(name, topics, members) for topics, members in cases))
+    for (topics, members), result in zip(cases, results, strict=True):
+        theirs = given(members, good(result))
         ours = ASSIGNORS[name].assign(topics, members)
         assert {who: sorted(what) for who, what in ours.items()} == {who: sorted(what) for who, what in theirs.items()}
 
@@ -70,10 +70,10 @@ def test_the_assignment_is_as_even_and_moves_no_more(oracle: Oracle, chance: ran
         if chance.random() < 0.5:
             members.append(GroupMember("z", members[0].topics))
         cases.append((topics, [replace(each, user_data=assignor.user_data(each)) for each in members]))
-    responses = oracle.ask(*(question(name, topics, members) for topics, members in cases))
+    results = oracle.ask(*(question(name, topics, members) for topics, members in cases))
     compared = 0
-    for number, ((topics, members), response) in enumerate(zip(cases, responses, strict=True)):
-        theirs, ours = given(members, good(response)), assignor.assign(topics, members)
+    for number, ((topics, members), result) in enumerate(zip(cases, results, strict=True)):
+        theirs, ours = given(members, good(result)), assignor.assign(topics, members)
         assert problems(topics, members, ours, whole=name == "sticky") == []
         if name == "sticky":  # cooperative members are not given yet what moves
             assert evenness(ours) <= evenness(theirs)

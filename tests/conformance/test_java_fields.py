@@ -98,19 +98,19 @@ def test_fields_that_a_version_lacks_are_judged_as_by_java(name: str, oracle: Or
     cls = MESSAGES[name]
     for version in valid_versions(definitions()[name]):
         tried = list(cases(cls, version))
-        responses = oracle.ask(*(fill(name, version, case.java) for case in tried))
-        for case, response in zip(tried, responses, strict=True):
+        results = oracle.ask(*(fill(name, version, case.java) for case in tried))
+        for case, result in zip(tried, results, strict=True):
             what = f"{name} {version}: {case.place} = {case.java}"
             kind = "lacking" if case.absent else "null"
             try:
                 encoded = cls(**case.ours).encode(version)
             except ProtocolError as error:
-                assert isinstance(response, OracleError), f"{what}: {error} here, and Java takes it"
+                assert isinstance(result, OracleError), f"{what}: {error} here, and Java takes it"
                 expected = "UnsupportedVersionException" if case.absent else "NullPointerException"
-                assert expected in str(response), f"{what}: {error} here, {response} in Java"
+                assert expected in str(result), f"{what}: {error} here, {result} in Java"
                 COMPARED[f"{kind} fields refused"] += 1
             else:
-                assert not isinstance(response, OracleError), f"{what}: taken here, and Java says {response}"
-                assert response == [encoded], what
+                assert not isinstance(result, OracleError), f"{what}: taken here, and Java says {result}"
+                assert result == [encoded], what
                 COMPARED[f"{kind} fields taken"] += 1
         COMPARED["versions"] += 1

@@ -30,8 +30,8 @@ def test_gssapi(oracle: Oracle) -> None:
             message: bytes | None = exchange.first()
             name, complete = b"", b"false"
             while message is not None:
-                response, complete, name = oracle.one("sasl step", "broker", message)
-                message = exchange.respond(response)
+                challenge, complete, name = oracle.one("sasl step", "broker", message)
+                message = exchange.respond(challenge)
             assert complete == b"true"
             COMPARED["GSSAPI"] += 1
             return name.decode()

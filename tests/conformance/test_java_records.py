@@ -320,14 +320,14 @@ def located(error: ProtocolError, data: bytes) -> Exception:
 
 def check_verdict(oracle: Oracle, data: bytes) -> str:
     """Both refuse the bytes, or find the same batches in them; or why only one of the two may refuse them."""
-    (response,) = oracle.ask(("parse", data))
+    (result,) = oracle.ask(("parse", data))
     try:
         ours = [form_of(batch) for batch in decode_batches(data)]
     except ProtocolError as error:
-        return DIFFERENCES.refused_here(located(error, data), response)
-    if isinstance(response, OracleError):
-        return DIFFERENCES.refused_by_java(response)
-    theirs = json.loads(good(response)[0])["batches"]
+        return DIFFERENCES.refused_here(located(error, data), result)
+    if isinstance(result, OracleError):
+        return DIFFERENCES.refused_by_java(result)
+    theirs = json.loads(good(result)[0])["batches"]
     assert list(map(comparable, ours)) == list(map(comparable, theirs))
     return "damage taken by both"
 

@@ -36,8 +36,8 @@ def authenticate(oracle: Oracle, exchange: Exchange, user: str, secret: str, ite
     message: bytes | None = exchange.first()
     name, complete = b"", b"false"
     while message is not None:
-        response, complete, name = oracle.one("sasl step", "one", message)
-        message = exchange.respond(response)
+        challenge, complete, name = oracle.one("sasl step", "one", message)
+        message = exchange.respond(challenge)
     assert complete == b"true"
     COMPARED[exchange.mechanism] += 1
     return name.decode()

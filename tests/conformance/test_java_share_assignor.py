@@ -80,10 +80,8 @@ class Group:
             for name, wanted in self.wanted.items()
         }
         topics = {text: self.topics[topic] for text, topic in ids.items()}
-        (response,) = oracle.one("share", json.dumps({"even": self._is_even, "topics": topics, "members": members}))
-        return {
-            name: frozenset((ids[text], index) for text, index in its) for name, its in json.loads(response).items()
-        }
+        (result,) = oracle.one("share", json.dumps({"even": self._is_even, "topics": topics, "members": members}))
+        return {name: frozenset((ids[text], index) for text, index in its) for name, its in json.loads(result).items()}
 
 
 @pytest.mark.parametrize("is_even", [True, False], ids=["alike", "each its own topics"])

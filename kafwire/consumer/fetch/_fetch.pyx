@@ -88,6 +88,8 @@ cdef enum:
     TAG_CURRENT_LEADER = 1
     TAG_NODE_ENDPOINTS = 0
 
+    ENTRY_ROOM = 32  # bytes of a partition in a request, at most
+
 
 # The thresholds of `protocol/api/fetch.py`, as numbers of C.
 cdef int16_t API_KEY = FetchRequest.api_key
@@ -110,7 +112,7 @@ cdef struct ReadLayout:
 # A partition of a request. Fields without an offset here keep their defaults, which `blank` has.
 cdef struct AskedLayout:
     int size
-    const char *blank
+    uint8_t blank[ENTRY_ROOM]
     int partition
     int current_leader_epoch
     int fetch_offset
@@ -121,7 +123,6 @@ cdef struct AskedLayout:
 # By version, for the life of the process.
 cdef ReadLayout *READ = <ReadLayout *> calloc(LAST_VERSION + 1, sizeof(ReadLayout))
 cdef AskedLayout *ASKED = <AskedLayout *> calloc(LAST_VERSION + 1, sizeof(AskedLayout))
-cdef list BLANKS = []
 
 
 cdef int _lay_out(int version) except -1:
@@ -139,9 +140,10 @@ cdef int _lay_out(int version) except -1:
     READ[version].log_start_offset = head.offsets.get("log_start_offset", -1)
     part.preferred_read_replica = middle.offsets.get("preferred_read_replica", -1)
     (entry,) = FetchRequest.FetchPartition.fixed_runs(version)
-    BLANKS.append(entry.blank)
     asked.size = len(entry.blank)
-    asked.blank = PyBytes_AS_STRING(entry.blank)
+    if asked.size > ENTRY_ROOM:
+        raise AssertionError(f"a partition of a FetchRequest has {asked.size} bytes: raise ENTRY_ROOM")
+    memcpy(asked.blank, PyBytes_AS_STRING(entry.blank), asked.size)
     asked.partition = entry.offsets["partition"]
     asked.current_leader_epoch = entry.offsets.get("current_leader_epoch", -1)
     asked.fetch_offset = entry.offsets["fetch_offset"]
@@ -523,12 +525,12 @@ cdef int _put_request(Writer *w, int version, int32_t max_wait_ms, int32_t min_b
         end = at + _run(entries, at, by)
         entry = <tuple> entries[at]
         _put_topic(w, entry[0], entry[1], version)
-        _reserve(w, 6 + (asked.size + 1) * (end - at))
+        _reserve(w, 6 + (asked.size + 1) * (end - at) + ENTRY_ROOM)
         _put_length(w, end - at, flexible)
         while at < end:
             entry = <tuple> entries[at]
             at += 1
-            memcpy(w.data + w.at, asked.blank, asked.size)
+            memcpy(w.data + w.at, asked.blank, ENTRY_ROOM)  # of constant size: no call
             _set32(w, asked.partition, entry[2])
             _set32(w, asked.current_leader_epoch, entry[5])
             kw_put_be64(w.data + w.at + asked.fetch_offset, <int64_t> entry[3])

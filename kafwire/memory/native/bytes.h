@@ -99,8 +99,12 @@ static inline const uint8_t *kw_uvarint_within(const uint8_t *p, const uint8_t *
     return NULL;
 }
 
-/* At most 32 bits and 5 bytes. */
+/* At most 32 bits and 5 bytes. Most are lengths below 128. */
 static inline const uint8_t *kw_uvarint(const uint8_t *p, const uint8_t *end, uint32_t *out) {
+    if (p < end && *p < 128) {
+        *out = *p;
+        return p + 1;
+    }
     uint64_t value = 0;
     p = kw_uvarint_within(p, end, 28, 15, &value);
     *out = (uint32_t)value;

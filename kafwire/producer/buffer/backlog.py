@@ -75,15 +75,15 @@ class Backlog:
         if not self._is_adaptive:
             return
         topics, balance = self.accumulator.topics, self.balance
-        backlogs: dict[str, dict[int, int]] = {name: {} for name in balance.uneven}
+        queued: dict[str, dict[int, int]] = {name: {} for name in balance.uneven}
         for (name, partition), queue in self.waiting.items():
-            if name not in backlogs and topics[name].sticky < 0:
+            if name not in queued and topics[name].sticky < 0:
                 continue  # no record draws a partition
             waiting = len(queue.sequencer.retries) + len(queue.advance())
             if waiting:
-                backlogs.setdefault(name, {})[partition] = waiting
-        for name, backlog in backlogs.items():
-            slow = frozenset(p for p in backlog if balance.is_slow(metadata.leader(name, p)))
-            split = balance.weights(name, backlog, slow)
+                queued.setdefault(name, {})[partition] = waiting
+        for name, counts in queued.items():
+            slow = frozenset(p for p in counts if balance.is_slow(metadata.leader(name, p)))
+            split = balance.weights(name, counts, slow)
             if split is not None:
                 self.accumulator.set_weights(name, PartitionWeights(*split))

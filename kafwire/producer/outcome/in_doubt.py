@@ -42,7 +42,7 @@ DEBUGGING_REPLICA = -2
 CONSUMER = -1
 
 # Arguments: queue, batch, its fate, where it was found, why no more is known.
-Tell = Callable[[PartitionQueue, ProducerBatch, Fate, FoundBatch, str], object]
+OnFate = Callable[[PartitionQueue, ProducerBatch, Fate, FoundBatch, str], object]
 Run = Callable[[Hashable, Coroutine[Any, Any, None]], object]
 
 
@@ -56,11 +56,11 @@ class Doubts:
     `run` runs one coroutine per name at a time, and again after a failure.
     """
 
-    def __init__(self, cluster: Cluster, config: ProducerConfig, run: Run, tell: Tell) -> None:
+    def __init__(self, cluster: Cluster, config: ProducerConfig, run: Run, on_fate: OnFate) -> None:
         self._cluster = cluster
         self._config = config
         self._run = run
-        self._tell = tell
+        self._on_fate = on_fate
         self._leaders: set[int] = set()
         self._searched: set[PartitionQueue] = set()
 
@@ -132,7 +132,7 @@ class Doubts:
                     remembered = state.producer_epoch, state.last_sequence
             left = queue.sequencer.consult(remembered, via, asked=producers is not None and not producers.error_code)
             for batch in [batch for batch, said in left if said is Fate.ABSENT]:
-                self._tell(queue, batch, Fate.ABSENT, NOWHERE, "")
+                self._on_fate(queue, batch, Fate.ABSENT, NOWHERE, "")
             searched: dict[ProducerBatch, Fate] = {batch: said for batch, said in left if said is not Fate.ABSENT}
             if searched:
                 self._searched.add(queue)
@@ -163,7 +163,7 @@ class Doubts:
         for batch, evidence in said.items():
             if batch in queue.sequencer.doubts:  # else it was given up meanwhile
                 known = True if batch in found else False if is_whole else None
-                self._tell(queue, batch, conclude(evidence, known), found.get(batch, NOWHERE), why)
+                self._on_fate(queue, batch, conclude(evidence, known), found.get(batch, NOWHERE), why)
 
     async def _check_topic(self, queue: PartitionQueue) -> None:
         """Raise if the topic may have been recreated: then the search by name may have read another log."""

@@ -46,6 +46,10 @@ Group = list[tuple[PartitionQueue, ProducerBatch]]
 class Sends(Protocol):
     """The part of the sender that outcomes use."""
 
+    @property
+    def is_stopped(self) -> bool:
+        """True after the producer was closed."""
+
     def run(self, name: Hashable, coroutine: Any) -> None:
         """Run one coroutine per name at a time, and again after a failure."""
 
@@ -94,7 +98,6 @@ class Outcomes:
         self.doubts = Doubts(cluster, config, sends.run, self._on_fate)
         self.sent: dict[ProducerBatch, None] = {}  # batches sent at least once
         self.in_flight_on: dict[Where, BrokerConnection] = {}
-        self.is_over = False  # the producer is closed: all batches have failed
 
     def incomplete(self) -> list[ProducerBatch]:
         """List all batches without an outcome, sent or not."""
@@ -122,7 +125,7 @@ class Outcomes:
         error: KafkaError | None,
     ) -> None:
         """Handle the response (`frame`) or failure (`error`) of a request; neither: acks=0 has no response."""
-        if self.is_over:
+        if self._sends.is_stopped:  # all batches have failed
             return
         parts: Mapping[Where, PartitionResponse] = {}
         if frame is not None:

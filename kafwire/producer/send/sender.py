@@ -199,9 +199,7 @@ class Sender:
             self._turns.all_is_well()
         # Threads that wait for these batches want the GIL now: no iteration without a reason.
         backlog = self._backlog
-        is_wanted = (
-            backlog.waiting or backlog.deleted or backlog.balance.uneven or self._backlog.accumulator.budget.waiting
-        )
+        is_wanted = backlog.waiting or backlog.deleted or backlog.balance.uneven or backlog.accumulator.budget.waiting
         if is_wanted or self._transactions is not None:
             self.on_wake()
 
@@ -244,7 +242,6 @@ class Sender:
     def stop(self) -> None:
         """Send nothing more, and ignore responses: the producer is closed, and fails all batches."""
         self._turns.stop()
-        self.outcomes.is_over = True
         for stop in self._unlisten:
             stop()
         if self._direct_send is not None:

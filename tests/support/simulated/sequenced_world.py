@@ -239,7 +239,7 @@ class World:
     def step(self, event: str, number: int) -> None:
         if event == "send":
             self.send()
-        elif event == "response" and self.wire:
+        elif event == "respond" and self.wire:
             self.respond()
         elif event == "refuse" and self.wire:
             self.refuse()
@@ -281,7 +281,7 @@ def batches(*counts: int) -> list[Batch]:
 EVENTS = st.one_of(
     st.just(("send", 0)),
     st.just(("send", 0)),
-    st.just(("response", 0)),
+    st.just(("respond", 0)),
     st.just(("refuse", 0)),
     st.just(("replicas", 0)),
     st.tuples(

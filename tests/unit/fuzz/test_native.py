@@ -29,7 +29,7 @@ SEED = 20130101
 # of 0.7 s each
 EXECUTIONS = {
     "records": 9_000,
-    "fetch-answers": 60_000,
+    "fetch-responses": 60_000,
     "messages": 30_000,
     "frames": 11_000,
     "avro-values": 4_000,
@@ -93,8 +93,8 @@ def test_seeds_of_fetch_responses_parse_in_their_versions(monkeypatch: pytest.Mo
             raise AssertionError(f"the seed of version {version}: {error}") from None
 
     monkeypatch.setattr(targets, "parse_response", parse)
-    for seed in TARGETS["fetch-answers"].corpus():
-        TARGETS["fetch-answers"].check(seed, random.Random(SEED))
+    for seed in TARGETS["fetch-responses"].corpus():
+        TARGETS["fetch-responses"].check(seed, random.Random(SEED))
     assert versions == list(targets.FETCH_VERSIONS)
 
 

@@ -13,7 +13,7 @@ from tests.support.simulated.producer import Work, errors, values
 from tests.support.simulated.world import World
 
 
-def reported(work: Work) -> Any:
+def metrics(work: Work) -> Any:
     return work.core.metrics()
 
 
@@ -21,7 +21,7 @@ def test_metrics_before_the_first_record() -> None:
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t", buffer_memory=5000)
-        found = reported(work)
+        found = metrics(work)
         assert found["partitions"] == {}
         total = found["producer"]
         assert (total["records"], total["batch_bytes_mean"], total["compression_ratio"]) == (0, None, None)
@@ -36,13 +36,13 @@ def test_records_batches_and_partitions() -> None:
         for value in values(10, size=100):
             work.send("t", value, partition=1)
         work.send("u", b"v")
-        waiting = reported(work)["producer"]
+        waiting = metrics(work)["producer"]
         assert waiting["buffer_used"] == work.used > 1000
         assert waiting["records"] == 0
         work.flush()
         work.send("u", b"v" * 3000)
         work.flush()
-        found = reported(work)
+        found = metrics(work)
         assert set(found["partitions"]) == {"t-1", "u-0"}
         sizes = [len(stored.data) for stored in world.topics["u"].partitions[0].batches]
         of_t, of_u = found["partitions"]["t-1"], found["partitions"]["u-0"]
@@ -68,7 +68,7 @@ def test_uncompressed_batches_have_a_ratio_of_one() -> None:
         work = Work(world, "t")
         work.send("t", bytes(1000))
         work.flush()
-        assert reported(work)["producer"]["compression_ratio"] == 1.0
+        assert metrics(work)["producer"]["compression_ratio"] == 1.0
 
 
 def test_time_in_the_queue() -> None:
@@ -86,7 +86,7 @@ def test_time_in_the_queue() -> None:
         work.send("t", b"v")
         world.pass_time(0.2)
         work.flush()
-        total = reported(work)["producer"]
+        total = metrics(work)["producer"]
         assert total["queue_ms_max"] == pytest.approx(500, abs=100)
         assert total["queue_ms_mean"] == pytest.approx(350, abs=100)
         assert total["retries"] == 1
@@ -111,7 +111,7 @@ def test_retries_and_errors() -> None:
         bad = work.send("t", b"v")
         work.flush()
         assert bad.exception() is not None
-        total = reported(work)["producer"]
+        total = metrics(work)["producer"]
         assert total["errors"] == {
             "NOT_LEADER_OR_FOLLOWER": 1,
             "KafkaConnectionError": 1,
@@ -132,7 +132,7 @@ def test_requests_to_several_brokers() -> None:
         for partition in (0, 1):
             work.send("t", b"v", partition=partition)
         work.flush()
-        found = reported(work)
+        found = metrics(work)
         connections = [connection for connection in found["connections"] if connection["role"] == "produce"]
         assert sorted(round(connection["latency_ms_max"], -2) for connection in connections) == [1000, 2000]
         total = found["producer"]
@@ -155,13 +155,13 @@ def test_waiting_and_in_flight_records() -> None:
         for value in values(5):
             work.send("t", value)
         world.pass_time(1)
-        found = reported(work)
+        found = metrics(work)
         partition = found["partitions"]["t-0"]
         assert (partition["batches_in_flight"], partition["batches_waiting"]) == (2, 2)  # and one that is open
         assert found["producer"]["requests_in_flight"] == 2
         assert found["producer"]["buffer_used"] == work.used
         assert work.close(1.0) == {"t-0": 5}
-        assert reported(work)["producer"]["records_delivered"] == 1
+        assert metrics(work)["producer"]["records_delivered"] == 1
 
 
 def test_a_hook_is_called_until_the_end(caplog: pytest.LogCaptureFixture) -> None:

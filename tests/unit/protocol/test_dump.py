@@ -51,7 +51,7 @@ def ask(message: Request[Response], version: int, correlation_id: int) -> bytes:
     return sized(encode_request(message, version, correlation_id, "me"))
 
 
-def respond(message: Response, version: int, correlation_id: int) -> bytes:
+def response_frame(message: Response, version: int, correlation_id: int) -> bytes:
     flexible = version >= message.flexible_from and message.api_key != 18
     return sized(ResponseHeader(correlation_id=correlation_id).encode(int(flexible)) + message.encode(version))
 
@@ -73,7 +73,7 @@ def read(client: bytes, server: bytes, *, chunk: int = 1 << 16, **options: Any) 
 
 
 def kinds(events: Sequence[Event]) -> str:
-    """A letter each: Request, Response, Token of the client or the Server, Unanswered, Incomplete; ! for errors."""
+    """A letter each: Request, response (A), Token of the client or the Server, Unanswered, Incomplete; ! for errors."""
     letters = {RequestFrame: "R", ResponseFrame: "A", WithoutResponse: "U", Incomplete: "I"}
     text = ""
     for event in events:
@@ -89,9 +89,9 @@ CLIENT_BYTES = (
     + ask(ProduceRequest(acks=-1), 9, 4)
 )
 SERVER_BYTES = (
-    respond(ApiVersionsResponse(), 4, 1)
-    + respond(MetadataResponse(cluster_id="x"), 12, 2)
-    + respond(ProduceResponse(throttle_time_ms=5), 9, 4)
+    response_frame(ApiVersionsResponse(), 4, 1)
+    + response_frame(MetadataResponse(cluster_id="x"), 12, 2)
+    + response_frame(ProduceResponse(throttle_time_ms=5), 9, 4)
 )
 
 
@@ -137,7 +137,8 @@ def test_the_response_to_an_unknown_version_of_api_versions() -> None:
     refused = ApiVersionsResponse(error_code=35, api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, max_version=3)])
     asked = sized(b"\x00\x12\x00\x63\x00\x00\x00\x01\x00\x02me\x00\x01\x01")
     events = read(
-        asked + ask(ApiVersionsRequest(), 3, 2), respond(refused, 0, 1) + respond(ApiVersionsResponse(), 3, 2)
+        asked + ask(ApiVersionsRequest(), 3, 2),
+        response_frame(refused, 0, 1) + response_frame(ApiVersionsResponse(), 3, 2),
     )
     assert kinds(events) == "R!ARA"
     request, refusal = events[0], events[1]
@@ -161,7 +162,7 @@ def test_a_response_of_a_refused_version_that_is_in_no_version() -> None:
 
 def test_frames_that_are_no_message_do_not_end_the_reading() -> None:
     client = sized(b"\x03\xe7\x00\x00\x00\x00\x00\x01") + sized(b"\0") + ask(MetadataRequest(), 1, 3)
-    server = sized(b"\x00\x00\x00\x01??") + respond(MetadataResponse(), 1, 3)
+    server = sized(b"\x00\x00\x00\x01??") + response_frame(MetadataResponse(), 1, 3)
     events = read(client, server)
     assert kinds(events) == "R!A!R!RA"
     assert "no API has the key 999" in str(getattr(events[0], "error", None))
@@ -171,20 +172,21 @@ def test_left_over_bytes_are_an_error_of_their_frame() -> None:
     request = ask(MetadataRequest(), 1, 1)
     longer = sized(request[4:] + b"\0")
     events = read(
-        longer + ask(MetadataRequest(), 1, 2), respond(MetadataResponse(), 1, 1) + respond(MetadataResponse(), 1, 2)
+        longer + ask(MetadataRequest(), 1, 2),
+        response_frame(MetadataResponse(), 1, 1) + response_frame(MetadataResponse(), 1, 2),
     )
     assert kinds(events) == "R!ARA"
     assert "1 bytes are left over" in str(getattr(events[0], "error", None))
 
 
 def test_a_dump_that_begins_later_on_one_side() -> None:
-    early = [respond(MetadataResponse(), 1, number) for number in (4, 5)]
+    early = [response_frame(MetadataResponse(), 1, number) for number in (4, 5)]
     client = ask(MetadataRequest(), 1, 6) + ask(MetadataRequest(), 1, 7)
-    server = b"".join(early) + respond(MetadataResponse(), 1, 6) + respond(MetadataResponse(), 1, 7)
+    server = b"".join(early) + response_frame(MetadataResponse(), 1, 6) + response_frame(MetadataResponse(), 1, 7)
     assert kinds(read(client, server)) == "RA!A!ARA"
-    assert kinds(read(client, respond(MetadataResponse(), 1, 7))) == "RURA"
+    assert kinds(read(client, response_frame(MetadataResponse(), 1, 7))) == "RURA"
     around = ask(MetadataRequest(), 1, 2**31 - 1) + ask(MetadataRequest(), 1, -(2**31))
-    assert kinds(read(around, respond(MetadataResponse(), 1, -(2**31)))) == "RURA"
+    assert kinds(read(around, response_frame(MetadataResponse(), 1, -(2**31)))) == "RURA"
 
 
 def test_ends() -> None:
@@ -206,7 +208,7 @@ def test_ends() -> None:
 
 def handshake(mechanism: str, correlation_id: int = 1) -> tuple[bytes, bytes]:
     response = Handshake.response(mechanisms=[mechanism])
-    return ask(Handshake(mechanism=mechanism), 0, correlation_id), respond(response, 0, correlation_id)
+    return ask(Handshake(mechanism=mechanism), 0, correlation_id), response_frame(response, 0, correlation_id)
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 1 << 16])
@@ -224,7 +226,7 @@ def test_tokens_after_a_handshake_of_version_0(
 ) -> None:
     question, reply = handshake("ANY")
     client = question + b"".join(map(sized, client_tokens)) + ask(MetadataRequest(), 1, 2)
-    server = reply + b"".join(map(sized, server_tokens)) + respond(MetadataResponse(), 1, 2)
+    server = reply + b"".join(map(sized, server_tokens)) + response_frame(MetadataResponse(), 1, 2)
     events = read(client, server, chunk=chunk)
     assert kinds(events) == expected
     assert [event.data for event in events if isinstance(event, Token) and event.side == CLIENT] == client_tokens
@@ -241,14 +243,14 @@ def test_tokens_end_with_the_first_request_even_without_a_response() -> None:
 
 def test_a_handshake_that_is_refused_begins_no_tokens() -> None:
     question, _ = handshake("NONE")
-    reply = respond(Handshake.response(error_code=33), 0, 1)
+    reply = response_frame(Handshake.response(error_code=33), 0, 1)
     assert kinds(read(question + sized(b"\0me\0secret"), reply)) == "RAR!U"
 
 
 def test_version_1_of_the_handshake_is_followed_by_requests() -> None:
     authenticate: Any = MESSAGES["SaslAuthenticateRequest"]
     client = ask(Handshake(mechanism="PLAIN"), 1, 1) + ask(authenticate(auth_bytes=b"\0me\0secret"), 2, 2)
-    server = respond(Handshake.response(), 1, 1) + respond(authenticate.response(), 2, 2)
+    server = response_frame(Handshake.response(), 1, 1) + response_frame(authenticate.response(), 2, 2)
     assert kinds(read(client, server)) == "RARA"
 
 
@@ -265,7 +267,7 @@ def test_version_1_of_the_handshake_is_followed_by_requests() -> None:
 def test_a_size_that_no_frame_has(start: bytes, hint: str) -> None:
     first = ask(MetadataRequest(), 1, 1)
     with pytest.raises(ProtocolError, match=hint) as caught:
-        read(first + start, respond(MetadataResponse(), 1, 1))
+        read(first + start, response_frame(MetadataResponse(), 1, 1))
     assert caught.value.offset == len(first)
 
 
@@ -313,7 +315,7 @@ def test_memory_is_that_of_a_frame_not_of_the_stream() -> None:
     count = 0
     for _ in range(2000):  # 60 MB
         dump.feed(CLIENT, data)
-        dump.feed(SERVER, respond(MetadataResponse(), 1, 1))
+        dump.feed(SERVER, response_frame(MetadataResponse(), 1, 1))
         count += sum(1 for _ in dump.events())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -334,5 +336,5 @@ def test_single_frames_never_raise() -> None:
     bare = read_response(b"\0\0\0\1", MetadataRequest, 99)
     assert bare.error is not None
     assert bare.correlation_id == 1
-    frame = read_response(respond(MetadataResponse(), 12, 9)[4:], MetadataRequest, 12)
+    frame = read_response(response_frame(MetadataResponse(), 12, 9)[4:], MetadataRequest, 12)
     assert (frame.correlation_id, frame.error, frame.message) == (9, None, MetadataResponse())

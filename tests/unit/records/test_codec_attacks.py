@@ -52,7 +52,7 @@ def refused(data: bytes, match: str) -> ProtocolError:
 FETCH = protocol.FetchResponse
 
 
-def respond(version: int, topics: bytes) -> bytes:
+def fetch_response(version: int, topics: bytes) -> bytes:
     flexible = version >= 12
     head = b"\0\0\0\7" + (b"\0" if flexible else b"") + bytes(4) + (bytes(6) if version >= 7 else b"")
     return head + topics + (b"\0" if flexible else b"")
@@ -65,9 +65,9 @@ def test_null_arrays_are_refused_where_there_must_be_one(version: int) -> None:
     name = b"\0" * 16 if version >= 13 else (b"\2t" if flexible else b"\0\1t")
     for topics in (null, one + name + null + (b"\0" if flexible else b"")):
         with pytest.raises(ProtocolError, match="truncated or contradictory"):
-            parse_response(Buffer(respond(version, topics)), version)
+            parse_response(Buffer(fetch_response(version, topics)), version)
         with pytest.raises(ProtocolError):
-            FETCH.decode(respond(version, topics)[4 + flexible :], version)
+            FETCH.decode(fetch_response(version, topics)[4 + flexible :], version)
 
 
 def test_a_record_cannot_have_minus_one_headers() -> None:
@@ -82,7 +82,7 @@ def test_a_record_cannot_have_minus_one_headers() -> None:
 )
 def test_a_compact_length_that_overflows_is_refused(length: bytes) -> None:
     with pytest.raises(ProtocolError, match="truncated or contradictory"):
-        parse_response(Buffer(respond(12, b"\2" + length + b"topic")), 12)
+        parse_response(Buffer(fetch_response(12, b"\2" + length + b"topic")), 12)
     with pytest.raises(ProtocolError):
         protocol.MetadataResponse.decode(bytes(4) + b"\2" + bytes(4) + length + b"host", 9)
 

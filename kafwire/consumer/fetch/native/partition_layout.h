@@ -1,4 +1,4 @@
-/* The places of those fields that the fast path judges, of a partition in a Fetch response of one version.
+/* The offsets of a partition's fields in a Fetch response of one version, for the fields that the fast path reads.
  *
  * _fetch.pyx makes it from the declaration of the message. A partition is `head` bytes of fields, the aborted
  * transactions, `middle` bytes, the records, `tail` bytes, and the tagged fields in flexible versions. */

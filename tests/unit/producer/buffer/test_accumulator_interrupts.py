@@ -163,15 +163,15 @@ def test_an_interrupt_where_others_are_woken_for_room_loses_nothing(
 ) -> None:
     """The first record is in a batch that the rows go on with; each full batch gives back what compression saved."""
     world = make_world(compression="lz4")
-    reported: list[str] = []
+    called: list[str] = []
 
     def listener() -> None:
-        reported.append("first")
+        called.append("first")
         if threading.current_thread() is threading.main_thread():
             hook()
 
     def other() -> None:
-        reported.append("other")
+        called.append("other")
 
     world.store.accumulator.budget.listen(listener)
     world.store.accumulator.budget.listen(other)
@@ -182,7 +182,7 @@ def test_an_interrupt_where_others_are_woken_for_room_loses_nothing(
         assert hook is not fail
     else:
         assert hook is fail
-    assert reported[:2] == ["first", "other"], "one that raises keeps others from being woken"
+    assert called[:2] == ["first", "other"], "one that raises keeps others from being woken"
     world.send()
     world.check()
 
@@ -464,10 +464,8 @@ def test_real_signals_at_any_time(make_world: Callable[..., World]) -> None:
 
     interrupts = rounds = 0
     others, gc.callbacks[:] = list(gc.callbacks), []  # Python drops exceptions in these, with a warning
-    reported = sys.unraisablehook
-    sys.unraisablehook = lambda it: (
-        None if it.exc_type is KeyboardInterrupt else reported(it)
-    )  # and in weakrefs' callbacks
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda it: None if it.exc_type is KeyboardInterrupt else hook(it)  # and in weakrefs' callbacks
     before = signal.signal(signal.SIGVTALRM, interrupt_if_armed)
     thread = threading.Thread(target=engine)
     thread.start()
@@ -483,7 +481,7 @@ def test_real_signals_at_any_time(make_world: Callable[..., World]) -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         # A signal that is still on its way would end the process.
         signal.signal(signal.SIGVTALRM, signal.SIG_IGN if before == signal.SIG_DFL else before)
-        sys.unraisablehook = reported
+        sys.unraisablehook = hook
         gc.callbacks[:] = others
         stop.set()
         ended(thread)

@@ -464,17 +464,17 @@ def test_a_function_may_return_any_whole_number(make_store: Any) -> None:
 NONSENSE = [-1, 3, 2**40, None, "1", 1.0, True, [0]]
 
 
-@pytest.mark.parametrize("response", NONSENSE, ids=repr)
-def test_a_result_that_is_no_partition_loses_nothing(make_store: Any, response: Any) -> None:
+@pytest.mark.parametrize("result", NONSENSE, ids=repr)
+def test_a_result_that_is_no_partition_loses_nothing(make_store: Any, result: Any) -> None:
     def choose(topic: str, key: bytes | None, partitions: int, available: tuple[int, ...]) -> Any:
-        return response if key == b"bad" else 0
+        return result if key == b"bad" else 0
 
     store = make_store(3, partitioner=choose)
     store.append(b"000000")
     with pytest.raises(ConfigError) as raised:
         store.append(b"lost", key=b"bad")
     said = str(raised.value)
-    assert f"choose returned {response!r}; it must return a partition of topic 't', 0 to 2, for key b'bad'" in said
+    assert f"choose returned {result!r}; it must return a partition of topic 't', 0 to 2, for key b'bad'" in said
     used = store.used
     chunks = pa.chunked_array([[b"000001", b"000002"], [b"lost", b"lost"]])
     keys = pa.chunked_array([pa.array([b"k", None], pa.binary()), pa.array([b"k", b"bad"], pa.binary())])

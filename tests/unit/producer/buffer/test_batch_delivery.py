@@ -45,11 +45,11 @@ def parts_of(flavour: Any, store: Store) -> Any:
         check_process=lambda: None, check_caller=lambda: None, is_over=True, clock=Clock()
     )
     producer._accumulator = store.accumulator
-    sender: Any = SimpleNamespace(
+    core: Any = SimpleNamespace(
         accumulator=store.accumulator, sender=SimpleNamespace(last_problem=""), config=producer._config
     )
-    sender.no_room = partial(ProducerCore.no_room, sender)
-    producer._core = sender
+    core.no_room = partial(ProducerCore.no_room, core)
+    producer._core = core
     producer._loops = LoopRegistry(store.accumulator.budget)
     return producer
 

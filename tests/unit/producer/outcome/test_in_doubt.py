@@ -283,10 +283,10 @@ def test_errors_of_a_leader_that_moves_decide_nothing() -> None:
     with World() as world:
         work = started(world)
         deliveries = send_without_response(world, work, 3)
-        responses = iter([ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 0])
+        codes = iter([ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 0])
 
         def moving(call: Call) -> Any:
-            code = next(responses, 0)
+            code = next(codes, 0)
             if not code:
                 return None
             kind = protocol.DescribeProducersResponse

@@ -158,7 +158,7 @@ def test_any_schedule_in_which_it_is_leased_keeps_order_and_delivers_once(
 
 @given(
     counts=st.lists(st.integers(1, 4), min_size=4, max_size=20),
-    events=st.lists(st.sampled_from(["send", "send", "response", "lease", "calm", "revoke"]), min_size=5, max_size=60),
+    events=st.lists(st.sampled_from(["send", "send", "respond", "lease", "calm", "revoke"]), min_size=5, max_size=60),
 )
 @settings(max_examples=seeds.examples(80), deadline=None)
 def test_where_all_goes_well_no_number_is_left_out(counts: list[int], events: list[str]) -> None:

@@ -49,7 +49,7 @@ def by_key(world: World) -> dict[bytes | None, list[bytes | None]]:
     return found
 
 
-def reported(world: World, delivery: BatchDelivery) -> list[bytes]:
+def delivered(world: World, delivery: BatchDelivery) -> list[bytes]:
     """The values at the places that a delivery names, sorted."""
     ranges = delivery.result(0)
     return sorted(log_of(world, p).values()[first + i] or b"" for _, p, first, count in ranges for i in range(count))
@@ -102,7 +102,7 @@ def test_buffered_records_go_to_their_new_partitions_in_order() -> None:
         for (_, value), delivery in zip(numbered[:200], early, strict=True):
             meta = delivery.result(0)
             assert log_of(world, meta.partition).values()[meta.offset] == value
-        assert reported(world, late) == [value for _, value in numbered[200:]]
+        assert delivered(world, late) == [value for _, value in numbered[200:]]
         assert len(late) == 100
         assert work.used == 0
 
@@ -269,7 +269,7 @@ def test_rows_that_are_being_added_go_on_where_they_belong_now() -> None:
             delivery = send_rows(work, table)
         work.flush()
         assert by_key(world) == {key: [b"%04d" % i for i in range(600) if keys[i] == key] for key in KEYS[:11]}
-        assert reported(world, delivery) == [b"%04d" % i for i in range(600)]
+        assert delivered(world, delivery) == [b"%04d" % i for i in range(600)]
         assert work.used == 0
 
 

@@ -16,6 +16,19 @@ from tests.support.simulated.producer import Work, errors, log_of, produced, val
 from tests.support.simulated.world import World
 
 
+def test_a_delivery_resets_the_back_off_of_tasks() -> None:
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t")
+        work.send("t", b"1")
+        work.flush()  # the connection is open
+        turns = work.core.sender._turns
+        turns._failures = 5
+        work.send("t", b"2")
+        work.flush()
+        assert turns._failures == 0
+
+
 def test_a_batch_waits_for_linger_and_takes_later_records() -> None:
     with World() as world:
         world.create_topic("t")

@@ -231,8 +231,8 @@ def test_a_refused_batch_requires_abort(world: World, code: int) -> None:
     refused = work.send("t", b"2")
     world.pass_time(1)
     assert work.transactions.state is State.ABORTABLE_ERROR
-    reported = TransactionAbortableError if code == ErrorCode.INVALID_PRODUCER_EPOCH else BrokerError
-    assert isinstance(refused.exception(), reported)
+    expected = TransactionAbortableError if code == ErrorCode.INVALID_PRODUCER_EPOCH else BrokerError
+    assert isinstance(refused.exception(), expected)
     with pytest.raises(TransactionAbortableError, match="can only be aborted") as caught:
         work.send("t", b"3")
     assert isinstance(caught.value.__cause__, BrokerError)
@@ -520,9 +520,9 @@ def test_deliveries_of_a_fenced_producer_carry_transaction_errors(world: World) 
     second.transact(b"2")
     refused = first.send("t", b"3")
     world.pass_time(1)
-    reported = refused.exception()
-    assert isinstance(reported, TransactionAbortableError), reported
-    assert isinstance(reported.__cause__, BrokerError)
+    error = refused.exception()
+    assert isinstance(error, TransactionAbortableError), error
+    assert isinstance(error.__cause__, BrokerError)
     with pytest.raises(ProducerFencedError):
         first.abort()
     for call in (first.begin, first.commit, first.abort, first.initialize, lambda: first.send("t", b"4")):
