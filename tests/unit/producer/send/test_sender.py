@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 from collections.abc import Iterable
@@ -17,16 +18,24 @@ from tests.support.simulated.world import World
 
 
 def test_a_delivery_resets_the_back_off_of_tasks() -> None:
+    async def fail() -> None:
+        raise KafkaError("a task failed")
+
+    async def fail_often(work: Work) -> None:
+        for number in range(5):
+            work.core.sender.run(number, fail())
+        await asyncio.sleep(0.001)
+
     with World() as world:
         world.create_topic("t")
         work = Work(world, "t")
         work.send("t", b"1")
         work.flush()  # the connection is open
-        turns = work.core.sender._turns
-        turns._failures = 5
+        world.run(fail_often(work))
+        assert work.core.sender._turns._failures == 5
         work.send("t", b"2")
         work.flush()
-        assert turns._failures == 0
+        assert work.core.sender._turns._failures == 0
 
 
 def test_a_batch_waits_for_linger_and_takes_later_records() -> None:
