@@ -87,7 +87,7 @@ class Topics:
         """Records, batches and their sizes, read from the batch headers of the whole topic, which has one partition."""
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "benchmark-harness"})
         try:
-            _, end = consumer.get_watermark_offsets(TopicPartition(name, 0), _TIMEOUT_SECONDS)
+            end = _end_of(consumer, name)
         finally:
             consumer.close()
         return self._run("inspect", topic=name, records=end)
@@ -104,3 +104,17 @@ class Topics:
             raise ContenderError(f"floor {task}: {result.stderr.strip()}")
         found: dict[str, Any] = json.loads(result.stdout)
         return found
+
+
+def _end_of(consumer: Consumer, topic: str) -> int:
+    """Return the end offset; a broker that was stopped may show the topic only after a while."""
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    while True:
+        try:
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), _TIMEOUT_SECONDS)
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                raise ContenderError(f"no end offset of {topic}: {error}") from error
+            time.sleep(0.05)
+        else:
+            return int(end)
