@@ -15,7 +15,8 @@ TYPE_CHECKING = False  # `typing` alone would cost a third of the import
 if TYPE_CHECKING:
     from typing import Any
 
-    from kafwire import errors, protocol, records, stream
+    from kafwire import admin, errors, protocol, records, stream
+    from kafwire.aio.admin.admin import AsyncAdmin
     from kafwire.aio.client import AsyncClient
     from kafwire.aio.consumer import AsyncConsumer
     from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     )
     from kafwire.consumer.share.share_batch import ShareBatch
     from kafwire.errors import (
+        AdminError,
         AuthenticationError,
         AuthorizationError,
         BrokerError,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from kafwire.records import Batch, Record, RecordBatch
     from kafwire.secret import Secret
     from kafwire.security.oauth_token import OAuthToken
+    from kafwire.sync.admin.admin import Admin
     from kafwire.sync.client import Client
     from kafwire.sync.consumer import Consumer
     from kafwire.sync.partition_stream import PartitionStream
@@ -106,6 +109,9 @@ if "t" in getattr(sys, "abiflags", ""):
     _check_free_threading()
 
 __all__ = [
+    "Admin",
+    "AdminError",
+    "AsyncAdmin",
     "AsyncBatchDelivery",
     "AsyncClient",
     "AsyncConsumer",
@@ -173,6 +179,7 @@ __all__ = [
     "TransactionStateError",
     "TransactionTimeoutError",
     "UnknownSchemaError",
+    "admin",
     "errors",
     "protocol",
     "records",
@@ -181,6 +188,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Admin": "kafwire.sync.admin.admin",
+    "AdminError": "kafwire.errors",
+    "AsyncAdmin": "kafwire.aio.admin.admin",
     "AsyncBatchDelivery": "kafwire.aio.deliveries",
     "AsyncClient": "kafwire.aio.client",
     "AsyncConsumer": "kafwire.aio.consumer",
@@ -250,7 +260,7 @@ _HOMES = {
     "UnknownSchemaError": "kafwire.errors",
     "scan": "kafwire.sync.scan",
 }
-_MODULES = frozenset({"errors", "protocol", "records", "stream"})
+_MODULES = frozenset({"admin", "errors", "protocol", "records", "stream"})
 
 
 def _is_source(module: str) -> bool:

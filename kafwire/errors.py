@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from collections.abc import Mapping
 from typing import Any, Self, TypeVar
 
 from kafwire.error_codes import ErrorCode
@@ -12,6 +13,7 @@ from kafwire.permissions import RESOURCE_TYPES, needed
 
 __all__ = [
     "ERROR_CODES",
+    "AdminError",
     "AuthenticationError",
     "AuthorizationError",
     "BrokerError",
@@ -134,6 +136,36 @@ class AuthenticationError(KafkaError):
 
     The text names it, and has the other side's message. This is no connection error: a retry would not help.
     """
+
+
+_NAMED_KEYS = 3
+
+
+def _key_text(key: Any) -> str:
+    """Format a key of `AdminError`: "topic-partition" for a partition."""
+    if isinstance(key, tuple):
+        return "-".join(map(str, key))
+    return str(key)
+
+
+class AdminError(KafkaError):
+    """A call of `Admin` failed for some of its keys: topics, groups, partitions and so on.
+
+    `results` has the result of each key that succeeded, `errors` the error of each other key. A call about one key
+    raises its error instead. With `on_error`, a call returns the results and raises no error of a key.
+    """
+
+    def __init__(self, results: Mapping[Any, Any], errors: Mapping[Any, KafkaError]) -> None:
+        """Create the error; the text names the first failed keys."""
+        self.results = dict(results)
+        self.errors = dict(errors)
+        named = "; ".join(f"{_key_text(key)}: {error}" for key, error in list(self.errors.items())[:_NAMED_KEYS])
+        more = f"; and {len(self.errors) - _NAMED_KEYS} more" if len(self.errors) > _NAMED_KEYS else ""
+        super().__init__(f"{len(self.errors)} of {len(self.errors) + len(self.results)} failed: {named}{more}")
+
+    def __reduce__(self) -> tuple[type[AdminError], tuple[dict[Any, Any], dict[Any, KafkaError]]]:
+        """Pickle with both parts."""
+        return type(self), (self.results, self.errors)
 
 
 class PurgedError(KafkaError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafwire.aio.bridge import AwaitingClient
-from kafwire.calls.client import ClientCalls
+from kafwire.calls.tokens import TokenRequests
 from kafwire.secret import Secret
 from kafwire.types import DelegationToken
 
@@ -13,7 +13,7 @@ from kafwire.types import DelegationToken
 class AsyncTokenCalls(AwaitingClient):
     """A part of `AsyncClient`, which has `_calls`."""
 
-    _calls: ClientCalls
+    _calls: TokenRequests
     _closed_text = "this client is closed"
 
     async def create_delegation_token(

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from kafwire import protocol
-from kafwire.cluster.cluster import Cluster
+from kafwire.calls.requests import RequestCalls
 from kafwire.errors import ConfigError, broker_error
 from kafwire.integers import integer
 from kafwire.runtime.interfaces import Work
@@ -23,11 +23,8 @@ UNLIMITED = -1  # as long as the broker allows
 AT_ONCE = -1
 
 
-class TokenRequests:
-    """A part of `ClientCalls`. `Client` and `AsyncClient` document the calls."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+class TokenRequests(RequestCalls):
+    """A part of `ClientCalls` and `AdminCalls`. The blocking face documents the calls."""
 
     def create_delegation_token(
         self, renewers: Iterable[str], max_lifetime_ms: int | None, owner: str | None

@@ -174,15 +174,19 @@ class Cluster:
         """
 
         async def attempt() -> Any:
-            if node is None and needs_controller(message):
-                return await self._call_controller(message, version)
             if node is None:
-                return await self._call_any(message, version)
+                return await self.call_once(message, version=version)
             if node not in self.metadata.brokers:
                 await self.refresh()
             return await self.connection(node, "control").call(message, version=version)
 
         return await self.retrying(attempt, f"{type(message).__name__}", timeout_ms)
+
+    async def call_once(self, message: Any, *, version: int | None = None) -> Any:
+        """Send `message` to a broker that responds, or to the controller: one attempt of `call`."""
+        if needs_controller(message):
+            return await self._call_controller(message, version)
+        return await self._call_any(message, version)
 
     async def retrying(
         self, attempt: Callable[[], Awaitable[_T]], what: str | Callable[[], str], timeout_ms: float | None = None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from kafwire import protocol
@@ -18,6 +20,8 @@ COORDINATOR = "coordinator"
 GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator
 # These mean that the coordinator has moved. A broker that is loading its state (14) is the right one: retry.
 COORDINATOR_ERRORS = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+
+Place = tuple[int, str, int]  # broker id, host, port
 
 
 class Coordinator:
@@ -44,7 +48,7 @@ class Coordinator:
         async with self._finding:
             node = self.node
             if node is None:
-                node = self._cluster.coordinators[self._place] = await self._find()
+                node = await self._find()
         try:
             connection = self._cluster.connection(node, self._role)
             await connection.open()
@@ -60,48 +64,58 @@ class Coordinator:
             self._cluster.coordinators.pop(self._place, None)
 
     async def _find(self) -> int:
-        cluster = self._cluster
-        if not cluster.metadata.brokers:
-            await cluster.refresh()
-        problems: list[KafkaError] = []
-        found = await first_response(cluster.known(), self._ask, problems)
-        if found is None:
-            await cluster.refresh()  # all brokers may have moved; the next attempt asks the current ones
-            raise failure_of(problems, f"no broker knows the coordinator of {self._key!r}:")
-        node, host, port = found
-        if not cluster.listens(node, host, port):
-            cluster.hasten()  # the broker has joined, or moved
-            await cluster.refresh()
-            cluster.believe(node, host, port)
-        return node
+        for error in (await find_coordinators(self._cluster, [self._key], self._key_type)).values():
+            raise error
+        return self._cluster.coordinators[self._place]
 
-    async def _ask(self, connection: BrokerConnection) -> tuple[int, str, int]:
-        """Ask one broker; return the coordinator's id, host and port."""
-        await connection.open()
-        request: Any = protocol.FindCoordinatorRequest
-        version = connection.version_of(request)
-        if version >= request.KEY_LISTS:
-            message = request(key_type=self._key_type, coordinator_keys=[self._key])
-        elif self._key_type:
-            message = request(key_type=self._key_type, key=self._key)
-        else:
-            message = request(key=self._key)  # version 0 supports only groups
-        response = await connection.call(message, version=version)
-        if version >= request.KEY_LISTS:
-            found = [entry for entry in response.coordinators if entry.key == self._key]
-            if not found:
-                raise ProtocolError(
-                    f"{connection.where} sent a response without {self._key!r}",
-                    api="FindCoordinatorResponse",
-                    version=version,
-                )
-            response = found[0]
-        if response.error_code:
-            raise broker_error(
-                response.error_code,
-                f"finding the coordinator of {self._key!r}",
-                api="FindCoordinator",
-                group=self._key,
-                transactional_id=self._key,
-            )
-        return response.node_id, response.host, response.port
+
+async def find_coordinators(cluster: Cluster, keys: Sequence[str], key_type: int) -> dict[str, KafkaError]:
+    """Look up the coordinators of keys, which `cluster.coordinators` has afterwards; return the errors of the others.
+
+    Raises `KafkaConnectionError`, `KafkaTimeoutError`, `ProtocolError` if no broker responds.
+    """
+    if not cluster.metadata.brokers:
+        await cluster.refresh()
+    problems: list[KafkaError] = []
+    found = await first_response(cluster.known(), partial(_ask, keys, key_type), problems)
+    if found is None:
+        await cluster.refresh()  # all brokers may have moved; the next attempt asks the current ones
+        raise failure_of(problems, f"no broker knows the coordinator of {', '.join(map(repr, keys))}:")
+    places = {key: entry for key, entry in found.items() if not isinstance(entry, KafkaError)}
+    if not all(cluster.listens(*place) for place in places.values()):
+        cluster.hasten()  # a broker has joined, or moved
+        await cluster.refresh()
+    for key, place in places.items():
+        if not cluster.listens(*place):
+            cluster.believe(*place)
+        cluster.coordinators[key_type, key] = place[0]
+    return {key: entry for key, entry in found.items() if isinstance(entry, KafkaError)}
+
+
+async def _ask(keys: Sequence[str], key_type: int, connection: BrokerConnection) -> dict[str, Place | KafkaError]:
+    """Ask one broker for the coordinator of each key."""
+    await connection.open()
+    request: Any = protocol.FindCoordinatorRequest
+    version = connection.version_of(request)
+    if version < request.KEY_LISTS:
+        asked = [request(key_type=key_type, key=key) if key_type else request(key=key) for key in keys]
+        responses = await asyncio.gather(*(connection.call(message, version=version) for message in asked))
+        return {key: _place(response, key) for key, response in zip(keys, responses, strict=True)}
+    response = await connection.call(request(key_type=key_type, coordinator_keys=list(keys)), version=version)
+    entries = {entry.key: entry for entry in response.coordinators}
+    missing = [key for key in keys if key not in entries]
+    if missing:
+        raise ProtocolError(
+            f"{connection.where} sent a response without {', '.join(map(repr, missing))}",
+            api="FindCoordinatorResponse",
+            version=version,
+        )
+    return {key: _place(entries[key], key) for key in keys}
+
+
+def _place(entry: Any, key: str) -> Place | KafkaError:
+    """Return a coordinator's id, host and port, or the error."""
+    if not entry.error_code:
+        return entry.node_id, entry.host, entry.port
+    what = f"finding the coordinator of {key!r}"
+    return broker_error(entry.error_code, what, api="FindCoordinator", group=key, transactional_id=key)

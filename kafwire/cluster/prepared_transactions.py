@@ -14,7 +14,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.coordinator import COORDINATOR, COORDINATOR_ERRORS, TRANSACTION
+from kafwire.cluster.coordinator import COORDINATOR, COORDINATOR_ERRORS, TRANSACTION, find_coordinators
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, BrokerError, KafkaConnectionError, broker_error
 from kafwire.protocol.versions import TRANSACTION_FEATURE, TRANSACTION_V2
@@ -139,7 +139,9 @@ class PreparedTransactions:
     async def _by_node(self, names: Iterable[str]) -> dict[int, list[str]]:
         wanted = list(names)
         known = self._cluster.coordinators
-        await self._find([name for name in wanted if (TRANSACTION, name) not in known])
+        unknown = [name for name in wanted if (TRANSACTION, name) not in known]
+        for error in (await find_coordinators(self._cluster, unknown, TRANSACTION) if unknown else {}).values():
+            raise error
         by_node: dict[int, list[str]] = {}
         for name in wanted:
             by_node.setdefault(known[TRANSACTION, name], []).append(name)
@@ -147,19 +149,6 @@ class PreparedTransactions:
 
     def _forget(self, name: str) -> None:
         self._cluster.coordinators.pop((TRANSACTION, name), None)
-
-    async def _find(self, names: Sequence[str]) -> None:
-        """Look up the coordinators of transactional ids. Every broker that describes transactions accepts lists."""
-        if not names:
-            return
-        request: Any = protocol.FindCoordinatorRequest
-        response = await self._cluster.call(request(key_type=TRANSACTION, coordinator_keys=list(names)))
-        for entry in response.coordinators:
-            if entry.error_code:
-                raise _error(entry.error_code, entry.key, "FindCoordinator")
-            if not self._cluster.listens(entry.node_id, entry.host, entry.port):
-                self._cluster.believe(entry.node_id, entry.host, entry.port)
-            self._cluster.coordinators[TRANSACTION, entry.key] = entry.node_id
 
     async def _open(self, node: int, role: str = COORDINATOR) -> BrokerConnection:
         connection = self._cluster.connection(node, role)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafwire.calls.client import ClientCalls
+from kafwire.calls.tokens import TokenRequests
 from kafwire.runtime.client import BlockingClient
 from kafwire.secret import Secret
 from kafwire.types import DelegationToken
@@ -13,7 +13,7 @@ from kafwire.types import DelegationToken
 class TokenCalls(BlockingClient):
     """A part of `Client`, which has `_calls`."""
 
-    _calls: ClientCalls
+    _calls: TokenRequests
     _closed_text = "this client is closed"
 
     def create_delegation_token(

@@ -24,8 +24,8 @@ from tests.support.simulated.world import World
 
 KINDS = ("sync", "aio")
 NAMES = {
-    "sync": {"client": "Client", "consumer": "Consumer", "producer": "Producer", "scan": "Scan"},
-    "aio": {"client": "AsyncClient", "consumer": "AsyncConsumer", "producer": "AsyncProducer", "scan": "AsyncScan"},
+    "sync": {"admin": "Admin", "client": "Client", "consumer": "Consumer", "producer": "Producer", "scan": "Scan"},
+    "aio": {"admin": "AsyncAdmin", "client": "AsyncClient", "consumer": "AsyncConsumer", "producer": "AsyncProducer", "scan": "AsyncScan"},
 }
 
 
@@ -38,7 +38,7 @@ class Flavour:
         self.engine = world.engine
         self._modules = {}
         for name in NAMES[kind]:
-            module = importlib.import_module(f"kafwire.{kind}.{name}")
+            module = importlib.import_module(f"kafwire.{kind}.{'admin.admin' if name == 'admin' else name}")
             self._modules[name] = module
         self.made: list[Any] = []
 
@@ -55,6 +55,9 @@ class Flavour:
         found = self.class_of(name)(self.world.bootstrap, *args, engine=self.engine, **options)
         self.made.append(found)
         return found
+
+    def admin(self, **options: Any) -> Any:
+        return self._make("admin", **options)
 
     def client(self, **options: Any) -> Any:
         return self._make("client", **options)

@@ -1,0 +1,17 @@
+"""Administration of a cluster: the values that `kafwire.Admin` takes and returns, loaded when they are first used."""
+
+from __future__ import annotations
+
+from kafwire.lazy_names import lazy_names
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from kafwire.admin.topics import CreatedTopic, NewTopic
+
+__all__ = ["CreatedTopic", "NewTopic"]
+
+_TOPICS = ("CreatedTopic", "NewTopic")
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, dict.fromkeys(_TOPICS, "kafwire.admin.topics"))

@@ -1,0 +1,134 @@
+"""Requests about several keys: each key goes to its broker, is retried by its own error, and has its own outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from kafwire.admin.outcomes import Outcomes
+from kafwire.admin.routes import Route
+from kafwire.cluster.cluster import Cluster
+from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError, broker_error
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+# Sends one request about these keys to a broker; returns a result or an error for each key.
+Send = Callable[[int, list[K]], Awaitable[Mapping[K, V | KafkaError]]]
+
+__all__ = ["Send", "ask", "error_of"]
+
+
+async def ask(
+    cluster: Cluster,
+    keys: Iterable[K],
+    route: Route[K],
+    send: Send[K, V],
+    what: str,
+    timeout_ms: float | None = None,
+) -> Outcomes[K, V]:
+    """Call `send` for each broker, at the same time, and again for keys whose error may pass, until the time limit.
+
+    Args:
+        cluster: the cluster.
+        keys: the keys; a repeated key counts once.
+        route: finds the broker of each key.
+        send: one request. An error that it raises is that of all its keys.
+        what: the call, for the text of a time-out: "deleting topics".
+        timeout_ms: the limit of all attempts; None: `default_api_timeout_ms`.
+
+    Returns:
+        The outcome of each key, in the order of the keys.
+    """
+    order = list(dict.fromkeys(keys))
+    left = dict.fromkeys(order)
+    results: dict[K, V] = {}
+    errors: dict[K, KafkaError] = {}
+    problems: dict[K, KafkaError] = {}
+    limit_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+    deadline = cluster.engine.now_ms() + limit_ms
+
+    def take(broker: int | None, found: Mapping[K, V | KafkaError], asked: Iterable[K]) -> None:
+        for key in asked:
+            outcome = found.get(key, MISSING)
+            if outcome is MISSING:
+                outcome = ProtocolError(f"{what}: broker {broker} sent a response without {key!r}")
+            if not isinstance(outcome, KafkaError):
+                results[key] = outcome  # type: ignore[assignment]
+                del left[key]
+            elif _may_pass(outcome, route.retried):
+                problems[key] = outcome
+                if broker is not None:
+                    route.failed(key, broker, outcome)
+            else:
+                errors[key] = outcome
+                del left[key]
+
+    async def ask_broker(broker: int, asked: list[K]) -> None:
+        found: Mapping[K, V | KafkaError]
+        try:
+            found = await send(broker, asked)
+        except KafkaError as error:
+            found = dict.fromkeys(asked, error)
+        take(broker, found, asked)
+
+    async def attempt() -> None:
+        try:
+            brokers, lost = await route.brokers(list(left))
+        except KafkaError as error:
+            brokers, lost = {}, dict.fromkeys(left, error)
+        take(None, lost, list(lost))
+        async with asyncio.TaskGroup() as group:
+            for broker, asked in brokers.items():
+                group.create_task(ask_broker(broker, asked))
+
+    failures = 0
+    while left:
+        try:
+            async with asyncio.timeout(max(0.001, (deadline - cluster.engine.now_ms()) / 1000)):
+                await attempt()
+        except TimeoutError:
+            break
+        failures += 1
+        wait_ms = cluster.backoff_ms(failures)
+        if cluster.engine.now_ms() + wait_ms >= deadline:
+            break
+        if left:
+            await asyncio.sleep(wait_ms / 1000)
+    for key in left:
+        errors[key] = _late(what, limit_ms, problems.get(key))
+    return Outcomes(
+        {key: results[key] for key in order if key in results}, {key: errors[key] for key in order if key in errors}
+    )
+
+
+MISSING: Any = object()
+
+
+def _may_pass(error: KafkaError, retried: frozenset[int]) -> bool:
+    """True if the key is tried again."""
+    if isinstance(error, BrokerError):
+        return error.retriable and error.code in retried
+    return isinstance(error, KafkaConnectionError | KafkaTimeoutError)
+
+
+def _late(what: str, limit_ms: float, last: KafkaError | None) -> KafkaError:
+    """Return the error of a key that has no outcome at the time limit."""
+    kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
+    return kind(f"{what} did not succeed within {round(limit_ms / 1000, 2):g} s: {last or 'no response'}")
+
+
+def error_of(part: Any, what: str, api: str, **names: Any) -> KafkaError | None:
+    """Return the error of a part of a response, with the broker's message; None if it has none.
+
+    Args:
+        part: a message with `error_code`, and perhaps `error_message`.
+        what: the call and its key: "deleting topic 'orders'".
+        api: the API, for the permission that is needed: "DeleteTopics".
+        names: the names of the key's resources, as `broker_error` takes them: `topic=`, `group=`.
+    """
+    if not part.error_code:
+        return None
+    message = getattr(part, "error_message", None)
+    return broker_error(part.error_code, f"{what}: {message}" if message else what, api=api, **names)

@@ -1,0 +1,209 @@
+"""The brokers that serve a request: any, the controller, given brokers, a coordinator, or leaders.
+
+A route groups keys by the broker to ask, and forgets what an error disproves. `asking.ask` uses it until all keys have
+an outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable
+from typing import Any, Generic, Protocol, TypeVar
+
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.coordinator import COORDINATOR, COORDINATOR_ERRORS, find_coordinators
+from kafwire.cluster.leader_errors import LEADER_ERRORS
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError, broker_error
+
+K = TypeVar("K", bound=Hashable)
+K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
+
+__all__ = ["ANY", "AnyBroker", "Coordinators", "GivenBrokers", "Leaders", "Route"]
+
+ANY = -1  # any broker, or the controller where only it executes the request
+BELIEVED = 3  # metadata responses of several brokers that lack a topic: it does not exist
+Found = tuple[dict[int, list[K]], dict[K, KafkaError]]
+
+
+# Java retries the same codes. Other retriable codes, such as UNKNOWN_TOPIC_OR_PARTITION of a topic to delete, are final.
+ANYWHERE = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED})
+AT_COORDINATOR = ANYWHERE | {*COORDINATOR_ERRORS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+AT_LEADER = ANYWHERE | LEADER_ERRORS | {ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE}
+
+
+class Route(Protocol[K]):
+    """Finds the broker of each key. `retried`: the error codes after which a key is tried again."""
+
+    retried: frozenset[int]
+
+    async def brokers(self, keys: Collection[K]) -> Found[K]:
+        """Group keys by the id of the broker to ask; keys without a broker have an error."""
+
+    async def call(self, broker: int, message: Any, version: int | None = None) -> Any:
+        """Send one request to a broker of `brokers`, and return the response."""
+
+    def failed(self, key: K, broker: int, error: KafkaError) -> None:
+        """Forget what the error of a key disproves, before the key is looked up again."""
+
+
+class AnyBroker(Generic[K]):
+    """Any broker; the controller of a ZooKeeper cluster for the requests that only it executes."""
+
+    retried = ANYWHERE
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def brokers(self, keys: Collection[K]) -> Found[K]:
+        """All keys go into one request."""
+        return {ANY: list(keys)}, {}
+
+    async def call(self, broker: int, message: Any, version: int | None = None) -> Any:
+        """Send the request to a broker that responds, or to the controller."""
+        return await self._cluster.call_once(message, version=version)
+
+    def failed(self, key: K, broker: int, error: KafkaError) -> None:
+        """There is nothing to forget: `Cluster` finds a controller again."""
+
+
+class _Direct(Generic[K]):
+    """A route to brokers known by their ids."""
+
+    retried = ANYWHERE
+    _role = "control"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def call(self, broker: int, message: Any, version: int | None = None) -> Any:
+        """Send the request to that broker."""
+        return await self._cluster.connection(broker, self._role).call(message, version=version)
+
+
+class GivenBrokers(_Direct[K]):
+    """The broker that a key names, for example a broker's own configuration."""
+
+    def __init__(self, cluster: Cluster, broker_of: Callable[[K], int]) -> None:
+        super().__init__(cluster)
+        self._broker_of = broker_of
+        self._refreshes = False
+
+    async def brokers(self, keys: Collection[K]) -> Found[K]:
+        """Group keys by their broker. A broker that the metadata lacks is looked up once per attempt."""
+        wanted = {key: self._broker_of(key) for key in keys}
+        known = self._cluster.metadata.brokers
+        if self._refreshes or any(broker not in known and broker != ANY for broker in wanted.values()):
+            await self._cluster.refresh(at_once=True)
+        found: dict[int, list[K]] = {}
+        lost: dict[K, KafkaError] = {}
+        for key, broker in wanted.items():
+            if broker != ANY and broker not in self._cluster.metadata.brokers:
+                listed = ", ".join(map(str, sorted(self._cluster.metadata.brokers))) or "none"
+                lost[key] = ConfigError(f"broker {broker} is not in the cluster (its brokers: {listed})")
+            else:
+                found.setdefault(broker, []).append(key)
+        return found, lost
+
+    async def call(self, broker: int, message: Any, version: int | None = None) -> Any:
+        """Send the request to that broker; `ANY`: to one that responds."""
+        if broker == ANY:
+            return await self._cluster.call_once(message, version=version)
+        return await super().call(broker, message, version)
+
+    def failed(self, key: K, broker: int, error: KafkaError) -> None:
+        """Look the broker's address up again if it cannot be reached."""
+        self._refreshes |= isinstance(error, KafkaConnectionError | KafkaTimeoutError)
+
+
+class Coordinators(_Direct[K]):
+    """The coordinator of each key: of a group, or of a transactional id."""
+
+    retried = AT_COORDINATOR
+
+    def __init__(self, cluster: Cluster, key_type: int, name_of: Callable[[K], str] = str) -> None:
+        super().__init__(cluster)
+        self._key_type = key_type
+        self._name_of = name_of
+        self._role = "control" if getattr(cluster.config, "single_socket", False) else COORDINATOR
+
+    async def brokers(self, keys: Collection[K]) -> Found[K]:
+        """Group keys by coordinator; one FindCoordinator request looks up all that are unknown."""
+        known = self._cluster.coordinators
+        names = {key: self._name_of(key) for key in keys}
+        missing = [name for name in dict.fromkeys(names.values()) if (self._key_type, name) not in known]
+        errors = await find_coordinators(self._cluster, missing, self._key_type) if missing else {}
+        found: dict[int, list[K]] = {}
+        lost: dict[K, KafkaError] = {}
+        for key, name in names.items():
+            if name in errors:
+                lost[key] = errors[name]
+            else:
+                found.setdefault(known[self._key_type, name], []).append(key)
+        return found, lost
+
+    def failed(self, key: K, broker: int, error: KafkaError) -> None:
+        """Forget a coordinator that moved or cannot be reached."""
+        moved = isinstance(error, BrokerError) and error.code in COORDINATOR_ERRORS
+        if moved or isinstance(error, KafkaConnectionError | KafkaTimeoutError):
+            place = self._key_type, self._name_of(key)
+            if self._cluster.coordinators.get(place) == broker:
+                del self._cluster.coordinators[place]
+
+
+class Leaders(_Direct[K]):
+    """The leader of each partition."""
+
+    retried = AT_LEADER
+
+    def __init__(self, cluster: Cluster, partition_of: Callable[[K], tuple[str, int]]) -> None:
+        super().__init__(cluster)
+        self._partition_of = partition_of
+        self._stale: set[str] = set()
+        self._unknown: dict[str, int] = {}  # responses in a row that lacked a topic
+
+    async def brokers(self, keys: Collection[K]) -> Found[K]:
+        """Group keys by leader, after a metadata request for topics that are unknown or whose leader moved."""
+        wanted = {key: self._partition_of(key) for key in keys}
+        metadata = self._cluster.metadata
+        topics = {topic for topic, _ in wanted.values()}
+        if self._stale or any(metadata.leader(*where) < 0 for where in wanted.values()):
+            await self._cluster.refresh(topics, at_once=True, elsewhere=bool(self._unknown))
+            self._stale.clear()
+            for topic in topics:
+                is_unknown = metadata.errors.get(topic) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                self._unknown[topic] = self._unknown.get(topic, 0) + 1 if is_unknown else 0
+        found: dict[int, list[K]] = {}
+        lost: dict[K, KafkaError] = {}
+        for key, (topic, partition) in wanted.items():
+            leader = metadata.leader(topic, partition)
+            if leader >= 0:
+                found.setdefault(leader, []).append(key)
+            else:
+                lost[key] = self._why(topic, partition)
+        return found, lost
+
+    def failed(self, key: K, broker: int, error: KafkaError) -> None:
+        """Look the leader up again."""
+        self._stale.add(self._partition_of(key)[0])
+
+    def _why(self, topic: str, partition: int) -> KafkaError:
+        """Return the error of a partition without a leader."""
+        metadata = self._cluster.metadata
+        if self._unknown.get(topic, 0) >= BELIEVED:
+            text = f"topic {topic!r} does not exist on {self._cluster.bootstrap}: check the name"
+            return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION", False, text)
+        info = metadata.topics.get(topic)
+        if info is None:
+            code = metadata.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return broker_error(code, f"looking up topic {topic!r}", api="Metadata", topic=topic)
+        if partition not in info.partitions:
+            return ConfigError(f"topic {topic!r} has partitions 0 to {max(info.partitions, default=-1)}, not {partition}")
+        return broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader", topic=topic)
+
+
+def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """Return partition numbers by topic."""
+    found: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, []).append(partition)
+    return found

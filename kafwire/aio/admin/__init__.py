@@ -1,0 +1,1 @@
+"""The asyncio face of administration, a module for each family of calls."""

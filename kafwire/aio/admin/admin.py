@@ -1,0 +1,71 @@
+"""`AsyncAdmin`: `Admin` for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from kafwire.aio.admin.topics import AsyncTopicAdmin
+from kafwire.aio.bridge import on_engine
+from kafwire.aio.token_calls import AsyncTokenCalls
+from kafwire.calls.admin import AdminCalls
+from kafwire.calls.client import client_cluster, keywords_of
+from kafwire.config import ClientConfig
+from kafwire.config.checks import described_by
+from kafwire.handles import refuse_copy
+from kafwire.runtime.interfaces import Engine
+
+if TYPE_CHECKING:
+    from kafwire.config.typed_options import ClientOptions
+
+
+@described_by(ClientConfig)
+class AsyncAdmin(AsyncTopicAdmin, AsyncTokenCalls):
+    """`kafwire.Admin` for asyncio. An async context manager.
+
+    It connects on the first call. It may be created outside a running loop, and used from several loops and threads. A
+    call that is cancelled ends at once; the broker may still execute the request.
+
+    Args:
+        bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        engine: the engine to run on; None: the engine of this process. A simulated world has its own.
+        options: fields of `kafwire.config.ClientConfig`, for example `request_timeout_ms=5000`.
+
+    Raises:
+        ConfigError: an option is unknown, of the wrong type or out of range.
+
+    Example:
+        >>> async def main():
+        ...     async with kafwire.AsyncAdmin(bootstrap) as admin:
+        ...         return await admin.create_topics([new_topic])
+        >>> list(asyncio.run(main())) == [new_topic]
+        True
+    """
+
+    __reduce_ex__ = refuse_copy
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        engine: Engine | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self._cluster = client_cluster(bootstrap_servers, options, engine)
+        self._engine = self._cluster.engine
+        self._calls = AdminCalls(self._cluster)
+        self._closed = False
+
+    @classmethod
+    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
+        """Make a client from Kafka's own option names, as `Admin.from_config` does."""
+        return cls(engine=engine, **keywords_of(options))
+
+    async def close(self) -> None:
+        """Close all connections. Waiting calls fail. A second close, or one in a forked child, does nothing."""
+        if self._closed or self._engine.is_over:
+            return
+        self._closed = True
+        self._engine.start(self._cluster.shut)  # so that it closes even if the waiting caller is cancelled
+        await on_engine(self._engine, asyncio.sleep(0))

@@ -1,0 +1,27 @@
+"""`AsyncAdminFace`: the part that all families of `AsyncAdmin` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from kafwire.admin.outcomes import Outcomes, settle
+from kafwire.aio.bridge import AwaitingClient
+from kafwire.calls.admin import AdminCalls
+from kafwire.errors import KafkaError
+from kafwire.runtime.interfaces import Work
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class AsyncAdminFace(AwaitingClient):
+    """A part of `AsyncAdmin`, which has `_calls`."""
+
+    _calls: AdminCalls
+
+    async def _by_key(
+        self, work: Work[Outcomes[K, V]], on_error: Callable[[K, KafkaError], object] | None
+    ) -> dict[K, V]:
+        """Return the results by key, after `on_error` got the errors; raise them without it."""
+        return settle(await self._run(work), on_error)

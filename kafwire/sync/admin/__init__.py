@@ -1,0 +1,1 @@
+"""The blocking face of administration, a module for each family of calls."""

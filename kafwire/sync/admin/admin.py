@@ -1,0 +1,84 @@
+"""`Admin`: the administration of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from kafwire.calls.admin import AdminCalls
+from kafwire.calls.client import client_cluster, keywords_of
+from kafwire.config import ClientConfig
+from kafwire.config.checks import described_by
+from kafwire.handles import refuse_copy
+from kafwire.runtime.interfaces import Engine
+from kafwire.sync.admin.topics import TopicAdmin
+from kafwire.sync.token_calls import TokenCalls
+
+if TYPE_CHECKING:
+    from kafwire.config.typed_options import ClientOptions
+
+
+@described_by(ClientConfig)
+class Admin(TopicAdmin, TokenCalls):
+    """A connection to a cluster for its administration. Thread-safe; a context manager.
+
+    It connects on the first call. Each call goes to the broker that serves it: the controller, a coordinator, the
+    leaders of partitions, or any broker; its description says which. A moved controller, coordinator or leader is
+    found again until the time limit. A call about several keys (topics, groups, partitions) has an outcome for each:
+    one failure does not hide the results of the others, see `AdminError`.
+
+    Args:
+        bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        engine: the engine to run on; None: the engine of this process. A simulated world has its own.
+        options: fields of `kafwire.config.ClientConfig`, for example `request_timeout_ms=5000`.
+
+    Raises:
+        ConfigError: an option is unknown, of the wrong type or out of range.
+
+    Example:
+        >>> from kafwire.admin import NewTopic
+        >>> with kafwire.Admin(bootstrap) as admin:
+        ...     topics = admin.create_topics([NewTopic(new_topic, partitions=3)])
+        >>> topics[new_topic].partitions
+        3
+    """
+
+    __reduce_ex__ = refuse_copy
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        engine: Engine | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self._cluster = client_cluster(bootstrap_servers, options, engine)
+        self._engine = self._cluster.engine
+        self._calls = AdminCalls(self._cluster)
+        self._closed = False
+
+    @classmethod
+    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
+        """Make a client from Kafka's own option names.
+
+        Args:
+            options: option names of the Java client and librdkafka, with their values.
+            engine: the engine to run on; None: the engine of this process.
+
+        Returns:
+            The client.
+
+        Raises:
+            ConfigError: an option is unknown, not supported, or has a bad value.
+
+        Example:
+            >>> kafwire.Admin.from_config({"bootstrap.servers": bootstrap, "request.timeout.ms": 5000}).close()
+        """
+        return cls(engine=engine, **keywords_of(options))
+
+    def close(self) -> None:
+        """Close all connections. A second close does nothing, nor does a close in a forked child."""
+        if self._closed or self._engine.is_over:
+            return
+        self._closed = True
+        self._engine.run(self._cluster.close)

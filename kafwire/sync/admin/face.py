@@ -1,0 +1,27 @@
+"""`AdminFace`: the part that all families of `Admin` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from kafwire.admin.outcomes import Outcomes, settle
+from kafwire.calls.admin import AdminCalls
+from kafwire.errors import KafkaError
+from kafwire.runtime.client import BlockingClient
+from kafwire.runtime.interfaces import Work
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class AdminFace(BlockingClient):
+    """A part of `Admin`, which has `_calls`."""
+
+    _calls: AdminCalls
+
+    def _by_key(
+        self, work: Work[Outcomes[K, V]], on_error: Callable[[K, KafkaError], object] | None
+    ) -> dict[K, V]:
+        """Return the results by key, after `on_error` got the errors; raise them without it."""
+        return settle(self._run(work), on_error)
