@@ -195,7 +195,7 @@ class UserCalls(AdminRequests):
 
 def _check(user: Any, mechanism: Any) -> None:
     text_of("user", user)
-    if mechanism not in SCRAM_NUMBERS:
+    if not isinstance(mechanism, str) or mechanism not in SCRAM_NUMBERS:
         raise ConfigError(f"user {user!r}: mechanism={mechanism!r}: it must be one of {', '.join(SCRAM_NUMBERS)}")
 
 
