@@ -77,7 +77,7 @@ def list_acls(
 @command.command("add")
 @_resource
 @_pattern
-@click.option("--principal", "principals", multiple=True, required=True, metavar="TYPE:NAME", help="Such as User:alice.")
+@click.option("--principal", "principals", multiple=True, required=True, metavar="TYPE:NAME", help="User:alice.")
 @click.option("--operation", "operations", multiple=True, required=True, metavar="NAME", help="Such as Read.")
 @_host
 @click.option("--deny", is_flag=True, help="Deny the operations.  [default: allow them]")

@@ -57,7 +57,10 @@ class TokenLogin:
 
 
 class SaslServer(Protocol):
-    """One exchange. `user`: the client's name after its end; None before. `token`: the token that it authenticates by."""
+    """One exchange.
+
+    `user`: the client's name after its end; None before. `token`: the delegation token that it is with; None: none.
+    """
 
     user: str | None
     token: TokenLogin | None

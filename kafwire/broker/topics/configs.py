@@ -55,7 +55,7 @@ default.replication.factor int fixed,1.. 1 replicas of a topic that is made with
 delegation.token.expiry.check.interval.ms long fixed,1.. 3600000 time between checks for expired delegation tokens
 delegation.token.expiry.time.ms long fixed,1.. 86400000 how long a delegation token is valid unless it is renewed
 delegation.token.max.lifetime.ms long fixed,1.. 604800000 the time after which a delegation token cannot be renewed
-delegation.token.secret.key password fixed - the key that makes the secrets of delegation tokens; unset: there are none
+delegation.token.secret.key password fixed - the key of delegation tokens; unset: no tokens
 delete.topic.enable boolean fixed true whether topics may be deleted
 fetch.max.bytes int fixed,1024.. 57671680 the largest response to a Fetch
 group.consumer.assignment.interval.ms int dynamic,0.. 1000 time between two assignments of a consumer group

@@ -37,9 +37,8 @@ class AclAdmin(AdminFace):
 
         Example:
             >>> from kafwire.admin import AclBinding
-            >>> def share(admin: kafwire.Admin, name: str, reader: str) -> None:
-            ...     rules = [("Topic", "Read"), ("Group", "Read")]
-            ...     admin.create_acls([AclBinding(kind, name, f"User:{reader}", operation) for kind, operation in rules])
+            >>> def let_read(admin: kafwire.Admin, topic: str, user: str) -> None:
+            ...     admin.create_acls([AclBinding("Topic", topic, f"User:{user}", "Read")])
         """
         self._by_key(self._calls.create_acls(bindings, timeout=timeout), on_error)
 

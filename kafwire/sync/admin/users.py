@@ -39,9 +39,9 @@ class UserAdmin(AdminFace):
 
         Example:
             >>> with kafwire.Admin(bootstrap) as admin:
-            ...     list(admin.describe_user_scram_credentials(["nobody"], on_error=lambda user, error: print(error.name)))
-            RESOURCE_NOT_FOUND
-            []
+            ...     admin.describe_user_scram_credentials(["mallory"], on_error=lambda user, error: print(user))
+            mallory
+            {}
         """
         work = self._calls.describe_user_scram_credentials(users, timeout=timeout)
         return self._by_key(work, on_error)

@@ -1,4 +1,4 @@
-"""ACLs, quotas and SCRAM users by `Admin` on a real Kafka and on the embedded broker, step by step beside Java's Admin."""
+"""ACLs, quotas and SCRAM users by `Admin` on a real Kafka and on the embedded broker, beside Java's Admin."""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ def cluster(*acls: Acl, authorizer: bool = False, **configs: str) -> ClusterStat
 class Client:
     """A connection that logs in by SCRAM, as a user or with a token."""
 
-    def __init__(self, state: ClusterState, user: str = "alice", token: Any = None, mechanism: str = MECHANISMS[0]) -> None:
+    def __init__(
+        self, state: ClusterState, user: str = "alice", token: Any = None, mechanism: str = MECHANISMS[0]
+    ) -> None:
         self._driver = BrokerDriver(state)
         self.connection = state.connect(1, LISTENER, secured=True)
         self.lifetime_ms = -1
