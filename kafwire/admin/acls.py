@@ -157,9 +157,7 @@ _FILTER = {**_BINDING, "pattern_type": FILTER_PATTERN_TYPES}
 class AclCalls(AdminRequests):
     """The calls about ACLs. Each broker executes them, or forwards them to the controller."""
 
-    def create_acls(
-        self, bindings: Iterable[AclBinding], *, timeout: float | None
-    ) -> Work[Outcomes[AclBinding, None]]:
+    def create_acls(self, bindings: Iterable[AclBinding], *, timeout: float | None) -> Work[Outcomes[AclBinding, None]]:
         """Create bindings. Results have no names, but are in the order of the request."""
         wanted = [_complete(each) for each in _listed("bindings", bindings, AclBinding)]
         request: Any = protocol.CreateAclsRequest

@@ -46,7 +46,7 @@ class AdminRequests:
     ) -> Work[V]:
         """Return the work of a call without keys: the result of its one request, or its error."""
 
-        async def send_one(broker: int, asked: list[str]) -> dict[str, V | KafkaError]:
+        async def send_one(broker: int, _: list[str]) -> dict[str, V | KafkaError]:
             return {what: await send(broker)}
 
         async def run() -> V:

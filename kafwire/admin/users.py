@@ -249,6 +249,4 @@ def _messages(changes: Mapping[str, Alteration]) -> dict[str, Any]:
 
 def _known(result: Any) -> list[ScramCredential]:
     names = {number: name for name, number in SCRAM_NUMBERS.items()}
-    return [
-        ScramCredential(names.get(each.mechanism, UNKNOWN), each.iterations) for each in result.credential_infos
-    ]
+    return [ScramCredential(names.get(each.mechanism, UNKNOWN), each.iterations) for each in result.credential_infos]

@@ -187,7 +187,7 @@ def test_a_cluster_without_an_authorizer_has_no_acls(flavour: Flavour) -> None:
 def test_a_lost_connection_is_retried(guarded: Flavour) -> None:
     admin = filled(guarded)
     lost = [True]
-    guarded.world.on("DescribeAcls", lambda _: lost and lost.pop() and HANGUP or None)
+    guarded.world.on("DescribeAcls", lambda _: (lost and lost.pop() and HANGUP) or None)
     assert len(guarded.get(admin.describe_acls())) == 3
 
 

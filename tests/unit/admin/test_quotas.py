@@ -25,7 +25,7 @@ RATES = {"producer_byte_rate": 1000.0}
 def filled(flavour: Flavour) -> Any:
     """A client, and quotas of five entities in the cluster."""
     admin = flavour.admin()
-    changes = {each: RATES for each in (ALICE, ALICES_APP, USERS, APP)}
+    changes = dict.fromkeys((ALICE, ALICES_APP, USERS, APP), RATES)
     flavour.get(admin.alter_client_quotas(changes | {ADDRESS: {"connection_creation_rate": 5}}))
     return admin
 
@@ -105,7 +105,7 @@ def test_a_moved_controller_is_retried(flavour: Flavour) -> None:
 def test_a_lost_connection_is_retried(flavour: Flavour) -> None:
     admin = filled(flavour)
     lost = [True]
-    flavour.world.on("DescribeClientQuotas", lambda _: lost and lost.pop() and HANGUP or None)
+    flavour.world.on("DescribeClientQuotas", lambda _: (lost and lost.pop() and HANGUP) or None)
     assert len(flavour.get(admin.describe_client_quotas())) == 5
 
 

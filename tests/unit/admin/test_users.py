@@ -108,7 +108,7 @@ def test_a_moved_controller_is_retried_with_the_same_salt(flavour: Flavour) -> N
 
 def test_a_lost_connection_is_retried(flavour: Flavour) -> None:
     lost = [True]
-    flavour.world.on("DescribeUserScramCredentials", lambda _: lost and lost.pop() and HANGUP or None)
+    flavour.world.on("DescribeUserScramCredentials", lambda _: (lost and lost.pop() and HANGUP) or None)
     assert flavour.get(flavour.admin().describe_user_scram_credentials()) == {}
 
 
