@@ -144,7 +144,7 @@ def _change(
     with admin_of(brokers, settings, config_file) as admin:
         before = _of_entity(admin, chosen)
         admin.alter_client_quotas({chosen: changes})
-    after = before | changes  # the broker shows the change a moment later
+    after = {**before, **changes}  # the broker shows the change a moment later
     _show({chosen: {key: value for key, value in after.items() if value is not None}}, as_json=as_json)
 
 

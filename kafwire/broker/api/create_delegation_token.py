@@ -22,7 +22,7 @@ def handle(state: ClusterState, request: Request) -> Response:
     owner = requester
     if message.owner_principal_name:
         owner = f"{message.owner_principal_type}:{message.owner_principal_name}"
-    response = _response(owner, requester)
+    response = _response(owner, requester if request.version >= type(message).REQUESTERS else "")
     tokens: DelegationTokens = state.part(DelegationTokens)
     if not may_ask(request.connection):
         response.error_code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

@@ -22,10 +22,11 @@ def handle(state: ClusterState, request: Request) -> Response:
         return response(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if not tokens.is_enabled:
         return response(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    has_requesters = request.version >= protocol.DescribeDelegationTokenRequest.REQUESTERS
     named = None if owners is None else [f"{each.principal_type}:{each.principal_name}" for each in owners]
     return response(
         tokens=[
-            _described(token, tokens.secret_of(token.token_id))
+            _described(token, tokens.secret_of(token.token_id), token.requester if has_requesters else "")
             for token in tokens.tokens.values()
             if (named is None or any(map(token.concerns, named))) and _may_see(state, request, token)
         ]
@@ -40,10 +41,10 @@ def _may_see(state: ClusterState, request: Request, token: Token) -> bool:
     )
 
 
-def _described(token: Token, secret: bytes) -> Any:
+def _described(token: Token, secret: bytes, requester: str) -> Any:
     response = protocol.DescribeDelegationTokenResponse
     owner_type, _, owner_name = token.owner.partition(":")
-    requester_type, _, requester_name = token.requester.partition(":")
+    requester_type, _, requester_name = requester.partition(":")
     return response.DescribedDelegationToken(
         principal_type=owner_type,
         principal_name=owner_name,

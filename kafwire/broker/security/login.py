@@ -141,11 +141,11 @@ def advance(state: ClusterState, connection: ClientConnection, token: bytes) -> 
             "Cannot change principals during re-authentication from "
             f"{connection.principal.replace(':', '.', 1)}: {principal.replace(':', '.', 1)}"
         )
-    token, login.exchange = login.exchange.token, None
+    by_token, login.exchange = login.exchange.token, None
     connection.principal = principal
-    connection.is_by_token = token is not None
+    connection.is_by_token = by_token is not None
     connection.is_ready = True
-    return response, _begin_session(state, connection, token)
+    return response, _begin_session(state, connection, by_token)
 
 
 def _begin_session(state: ClusterState, connection: ClientConnection, token: TokenLogin | None) -> int:

@@ -216,8 +216,8 @@ def test_a_password_logs_in_until_it_is_deleted(secured: Cluster) -> None:
     def is_in() -> bool:
         given = options(secured, "alice", SHA_512, sasl_username=user, sasl_password=password)
         try:
-            with kafwire.Admin(**given) as client:
-                return bool(client.call(kafwire.protocol.MetadataRequest(topics=[])).brokers)
+            with kafwire.Client(**given) as client:
+                return bool(client.metadata([]).brokers)
         except AuthenticationError:
             return False
 
@@ -264,8 +264,8 @@ def test_a_token_of_admin_logs_in(secured: Cluster) -> None:
 
     def is_known() -> bool:
         try:
-            with kafwire.Admin(**options(secured, "alice", SHA_512, **by_token)) as client:
-                client.call(kafwire.protocol.MetadataRequest(topics=[]))
+            with kafwire.Client(**options(secured, "alice", SHA_512, **by_token)) as client:
+                client.metadata([])
         except AuthenticationError:
             return False
         return True
@@ -284,8 +284,8 @@ def test_an_expired_token_is_reported_as_such(secured: Cluster) -> None:
 
     def outcome() -> str:
         try:
-            with kafwire.Admin(**options(secured, "alice", SHA_256, **by_token)) as client:
-                client.call(kafwire.protocol.MetadataRequest(topics=[]))
+            with kafwire.Client(**options(secured, "alice", SHA_256, **by_token)) as client:
+                client.metadata([])
         except AuthenticationError as error:
             return str(error)
         return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -13,7 +13,8 @@ from kafwire.errors import AdminError, AuthorizationError, BrokerError, ConfigEr
 from kafwire.testing.simulation.calls import HANGUP, Call
 from tests.support.simulated.flavours import Flavour
 
-ANY, DEFAULT = QuotaMatch.ANY, QuotaMatch.DEFAULT
+ANY: Any = QuotaMatch.ANY
+DEFAULT: Literal[QuotaMatch.DEFAULT] = QuotaMatch.DEFAULT
 ALICE = QuotaEntity(user="alice")
 ALICES_APP = QuotaEntity(user="alice", client_id="app")
 USERS = QuotaEntity(user=DEFAULT)
@@ -138,7 +139,7 @@ WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("alter_client_quotas", ([ALICE],), "write a dict"),
     ("alter_client_quotas", ({"alice": RATES},), "is no QuotaEntity"),
     ("alter_client_quotas", ({QuotaEntity(): RATES},), "names none"),
-    ("alter_client_quotas", ({QuotaEntity(user=ANY): RATES},), "for filters"),  # type: ignore[arg-type]
+    ("alter_client_quotas", ({QuotaEntity(user=ANY): RATES},), "for filters"),
     ("alter_client_quotas", ({QuotaEntity(client_id=3): RATES},), "client_id of a quota"),  # type: ignore[arg-type]
     ("alter_client_quotas", ({QuotaEntity(client_id="a", ip="10.0.0.1"): RATES},), "no user and no client id"),
     ("alter_client_quotas", ({ALICE: {}},), "one quota at least"),

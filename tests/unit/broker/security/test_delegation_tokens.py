@@ -238,9 +238,13 @@ def test_clients_without_authentication_get_none() -> None:
 
 def test_older_versions_have_no_requester() -> None:
     client = Client(cluster())
-    request = protocol.CreateDelegationTokenRequest
-    token = client.ask(request(renewers=[], max_lifetime_ms=-1), 2)
-    assert (token.error_code, token.principal_name) == (0, "alice")
+    request = protocol.CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+    response = client.ask(request, 2)
+    token = type(response).decode(bytes(response.encode(2)), 2)
+    assert (token.error_code, token.principal_name, token.token_requester_principal_name) == (0, "alice", "")
+    found = client.ask(protocol.DescribeDelegationTokenRequest(owners=None), 2)
+    (described,) = type(found).decode(bytes(found.encode(2)), 2).tokens
+    assert (described.token_id, described.token_requester_principal_name) == (token.token_id, "")
 
 
 # --- logins
