@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ from kafwire.admin.asking import Send, ask
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.routes import AnyBroker, Coordinators, GivenBrokers, Leaders, Route
 from kafwire.cluster.cluster import Cluster
+from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Work
 
 K = TypeVar("K", bound=Hashable)
@@ -39,6 +40,22 @@ class AdminRequests:
     ) -> Work[Outcomes[K, V]]:
         """Return the work of a call about keys."""
         return partial(ask, self._cluster, list(keys), route, send, what, timeout_ms)
+
+    def _single(
+        self, route: Route[str], send: Callable[[int], Awaitable[V]], what: str, timeout_ms: float | None
+    ) -> Work[V]:
+        """Return the work of a call without keys: the result of its one request, or its error."""
+
+        async def send_one(broker: int, _: list[str]) -> dict[str, V | KafkaError]:
+            return {what: await send(broker)}
+
+        async def run() -> V:
+            outcomes: Outcomes[str, V] = await ask(self._cluster, [what], route, send_one, what, timeout_ms)
+            if outcomes.errors:
+                raise outcomes.error()
+            return outcomes.results[what]
+
+        return run
 
     def _any(self) -> AnyBroker[Any]:
         return AnyBroker(self._cluster)

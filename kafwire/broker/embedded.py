@@ -93,8 +93,7 @@ class EmbeddedKafka(Controls):
 
             self._security = EmbeddedSecurity(security, host, advertised)
             names += [each.name for each in self._security.listeners]
-            if self._security.has_acls:
-                texts.setdefault("super.users", self._security.superusers)
+            texts = self._security.options | texts
         has_acls = acls is not None or (self._security is not None and self._security.has_acls)
         self.state = ClusterState(range(1, nodes + 1), configs=texts, authorizer=has_acls)
         self.state.authorizer.add(acls or ())

@@ -27,6 +27,7 @@ class ClientConnection:
     listener: str = "PLAINTEXT"
     peer: str = "127.0.0.1"
     principal: str = ANONYMOUS
+    is_by_token: bool = False  # True if its client authenticated by a delegation token
     is_ready: bool = True  # True if requests other than those of SASL are served
     login: Any = None  # its progress of SASL authentication, see `login.py`
     session_ends_ms: float | None = None  # the time by which it must authenticate again (KIP-368)

@@ -149,6 +149,7 @@ LEVELS: Mapping[str, tuple[Level, ...]] = MappingProxyType(
 # Values of a response with an error at its top that are not the defaults.
 BLANK: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
+        "CreateDelegationToken": {"issue_timestamp_ms": -1, "expiry_timestamp_ms": -1, "max_timestamp_ms": -1},
         "FindCoordinator": {"node_id": -1, "port": -1},
         "InitProducerId": {"producer_id": -1, "producer_epoch": -1},
         "JoinGroup": {"generation_id": -1},

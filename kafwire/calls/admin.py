@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from kafwire.admin.acls import AclCalls
+from kafwire.admin.quotas import QuotaCalls
 from kafwire.admin.topics import TopicCalls
+from kafwire.admin.users import UserCalls
 from kafwire.calls.tokens import TokenRequests
 
 __all__ = ["AdminCalls"]
 
 
-class AdminCalls(TopicCalls, TokenRequests):
+class AdminCalls(AclCalls, QuotaCalls, TopicCalls, UserCalls, TokenRequests):
     """The calls of `Admin` and `AsyncAdmin`, which document them."""

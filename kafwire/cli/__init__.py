@@ -25,6 +25,7 @@ BROKEN_PIPE = 141
 
 # Short helps of the subcommands: the main help imports none of them.
 _COMMANDS = {
+    "acls": "List, add and remove access rules.",
     "broker": "Run a Kafka cluster in this process, for development and tests.",
     "consume": "Print records of topics, in kcat's formats.",
     "decode": "Show frames, a connection's dump or the files of a log as JSON.",
@@ -36,8 +37,10 @@ _COMMANDS = {
     "messages": "List the messages of the protocol, or show the fields of one.",
     "offsets": "Show the offsets of partitions at a time.",
     "produce": "Send lines or files as records, in kcat's formats.",
+    "quotas": "List, set and remove quotas of users, client ids and addresses.",
     "spark": "Run Spark jobs over Kafka, show their lag, check their environment.",
     "topics": "List topics, show their partitions and offsets, create and delete them.",
+    "users": "List users with SCRAM credentials, set passwords, remove credentials.",
 }
 
 

@@ -383,11 +383,15 @@ _CHECKS: Mapping[str, tuple[Refusal, ...]] = {
 OPEN = frozenset(
     {
         "ApiVersions",
+        "CreateDelegationToken",
         "DescribeCluster",
+        "DescribeDelegationToken",
+        "ExpireDelegationToken",
         "Fetch",
         "GetTelemetrySubscriptions",
         "Metadata",
         "PushTelemetry",
+        "RenewDelegationToken",
         "SaslAuthenticate",
         "SaslHandshake",
     }

@@ -5,6 +5,7 @@ This module is imported only if a listener is secured, and cryptography only if 
 
 from __future__ import annotations
 
+import secrets
 import ssl
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,6 +59,14 @@ class EmbeddedSecurity:
         """The value of `super.users`: as in a `KafkaCluster`, clients of a plain listener may do everything."""
         named = dict.fromkeys(user for listener in self.listeners for user in listener.superusers)
         return ";".join(f"User:{user}" for user in ("ANONYMOUS", *named))
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The brokers' options that the listeners need."""
+        found = {"super.users": self.superusers} if self.has_acls else {}
+        if any(listener.delegation_tokens for listener in self.listeners):
+            found["delegation.token.secret.key"] = secrets.token_hex(16)
+        return found
 
     def open(self) -> None:
         """Create the certificates, if they are needed."""
@@ -124,8 +133,6 @@ def _check(listener: Security) -> None:
     others = [mechanism for mechanism in listener.mechanisms if mechanism not in WITH_PASSWORD]
     if others:
         raise ValueError(f"EmbeddedKafka has no {others[0]}: use {', '.join(WITH_PASSWORD)}, or KafkaCluster")
-    if listener.delegation_tokens:
-        raise ValueError("EmbeddedKafka has no delegation tokens: use KafkaCluster")
     unknown = [name for name in listener.properties if name not in _PROPERTIES]
     if unknown:
         raise ValueError(f"EmbeddedKafka has no listener's property {unknown[0]!r}: {', '.join(_PROPERTIES)}")

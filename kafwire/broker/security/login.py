@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from kafwire.broker.request import HANG_UP, LATER, ClientConnection, Request, Response
 from kafwire.broker.security.credentials import Credentials
-from kafwire.broker.security.sasl_server import PlainServer, SaslRefusedError, SaslServer, ScramServer
+from kafwire.broker.security.delegation_tokens import DelegationTokens
+from kafwire.broker.security.sasl_server import PlainServer, SaslRefusedError, SaslServer, ScramServer, TokenLogin
 from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -99,7 +100,21 @@ def begin(state: ClusterState, connection: ClientConnection, mechanism: str, *, 
     if mechanism == "PLAIN":
         login.exchange = PlainServer(credentials.listener(connection.listener).passwords)
     else:
-        login.exchange = ScramServer(mechanism, lambda user: credentials.scram.get((mechanism, user)), state.random)
+        login.exchange = ScramServer(
+            mechanism,
+            lambda user: credentials.scram.get((mechanism, user)),
+            state.random,
+            lambda token_id: _token_login(state, mechanism, token_id),
+        )
+
+
+def _token_login(state: ClusterState, mechanism: str, token_id: str) -> TokenLogin | None:
+    tokens: DelegationTokens = state.part(DelegationTokens)
+    found = tokens.credential(mechanism, token_id)
+    if found is None:
+        return None
+    token, credential = found
+    return TokenLogin(credential, token.owner.partition(":")[2], token.expires_ms)
 
 
 def advance(state: ClusterState, connection: ClientConnection, token: bytes) -> tuple[bytes, int]:
@@ -126,10 +141,22 @@ def advance(state: ClusterState, connection: ClientConnection, token: bytes) -> 
             "Cannot change principals during re-authentication from "
             f"{connection.principal.replace(':', '.', 1)}: {principal.replace(':', '.', 1)}"
         )
-    login.exchange = None
+    by_token, login.exchange = login.exchange.token, None
     connection.principal = principal
+    connection.is_by_token = by_token is not None
     connection.is_ready = True
+    return response, _begin_session(state, connection, by_token)
+
+
+def _begin_session(state: ClusterState, connection: ClientConnection, token: TokenLogin | None) -> int:
+    """Set the end of a session; that of a delegation token ends it, too. Return its milliseconds, 0: for ever."""
     lasts_ms = state.part(Credentials).listener(connection.listener).max_reauth_ms
     lasts_ms = state.config_int("connections.max.reauth.ms") if lasts_ms is None else lasts_ms
+    if token is not None:
+        left_ms = max(0, token.expires_ms - state.wall_ms)
+        lasts_ms = min(left_ms, lasts_ms) if lasts_ms > 0 else left_ms
+        if not lasts_ms:
+            connection.session_ends_ms = state.now_ms - 1  # over already: Kafka lets the client in, and serves nothing
+            return 0
     connection.session_ends_ms = state.now_ms + lasts_ms if lasts_ms > 0 else None
-    return response, max(lasts_ms, 0)
+    return max(lasts_ms, 0)

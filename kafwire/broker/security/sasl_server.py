@@ -15,6 +15,7 @@ import hmac
 import random
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from kafwire.broker.security.credentials import MIN_ITERATIONS, ScramCredential
@@ -42,10 +43,27 @@ class SaslRefusedError(Exception):
     """An exchange has failed. Its text is for the client; without a text the client gets a general reason."""
 
 
+@dataclass(frozen=True, slots=True)
+class TokenLogin:
+    """The login of a client by a delegation token (KIP-48).
+
+    `credential`: the keys of the token's HMAC. `owner`: the user that the client is then. `expires_ms`: the end of the
+    token, in milliseconds since 1970.
+    """
+
+    credential: ScramCredential
+    owner: str
+    expires_ms: int
+
+
 class SaslServer(Protocol):
-    """One exchange. `user`: the client's name after its end; None before."""
+    """One exchange.
+
+    `user`: the client's name after its end; None before. `token`: the delegation token that it is with; None: none.
+    """
 
     user: str | None
+    token: TokenLogin | None
 
     def evaluate(self, message: bytes) -> bytes:
         """Return the response to a client's message. Raises `SaslRefusedError`."""
@@ -61,6 +79,7 @@ class PlainServer:
     def __init__(self, passwords: Mapping[str, Secret]) -> None:
         self._passwords = passwords
         self.user: str | None = None
+        self.token: TokenLogin | None = None
 
     def evaluate(self, message: bytes) -> bytes:
         """Compare the password."""
@@ -88,17 +107,26 @@ class ScramServer:
         mechanism: its name.
         find: returns a user's credential.
         chance: the random numbers of nonces.
+        find_token: returns the login by a delegation token, by its id.
     """
 
-    def __init__(self, mechanism: str, find: Callable[[str], ScramCredential | None], chance: random.Random) -> None:
+    def __init__(
+        self,
+        mechanism: str,
+        find: Callable[[str], ScramCredential | None],
+        chance: random.Random,
+        find_token: Callable[[str], TokenLogin | None] = lambda _: None,
+    ) -> None:
         self._algorithm = SCRAM_HASHES[mechanism]
         self._find = find
+        self._find_token = find_token
         self._random = chance
         self._name = ""
         self._first = b""  # both first messages, as they are signed
         self._nonce = b""
         self._credential: ScramCredential | None = None
         self.user: str | None = None
+        self.token: TokenLogin | None = None
 
     def evaluate(self, message: bytes) -> bytes:
         """Respond to the first message by salt and iterations, to the final one by the server's signature."""
@@ -110,11 +138,12 @@ class ScramServer:
         found = _CLIENT_FIRST.fullmatch(message)
         if found is None:
             raise SaslRefusedError
-        # `tokenauth=true` names a delegation token, which this broker does not have; other extensions are ignored.
-        if b",tokenauth=true" in found["extensions"].lower():
-            raise SaslRefusedError
         self._name = _name(found["name"])
-        credential = self._find(self._name)
+        if _has_token(found["extensions"]):
+            self.token = self._find_token(self._name)
+            credential = None if self.token is None else self.token.credential
+        else:
+            credential = self._find(self._name)
         if credential is None:
             raise SaslRefusedError
         if _name(found["authorization"] or b"") not in ("", self._name):
@@ -139,8 +168,14 @@ class ScramServer:
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(self._algorithm, client_key).digest(), credential.stored_key):
             raise SaslRefusedError
-        self.user = self._name
+        self.user = self._name if self.token is None else self.token.owner
         return b"v=" + base64.b64encode(hmac.digest(credential.server_key, signed, self._algorithm))
+
+
+def _has_token(extensions: bytes) -> bool:
+    """True if the name is a delegation token's id. Other extensions are ignored."""
+    named = dict(part.split(b"=", 1) for part in extensions.split(b",")[1:])
+    return named.get(b"tokenauth", b"").lower() == b"true"
 
 
 def _name(sasl_name: bytes) -> str:

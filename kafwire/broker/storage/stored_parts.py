@@ -18,6 +18,8 @@ from kafwire.broker.log.cleaner import Cleaner
 from kafwire.broker.quotas import Quotas
 from kafwire.broker.security.acls import Acl
 from kafwire.broker.security.credentials import Credentials, ScramCredential
+from kafwire.broker.security.delegation_tokens import JOURNAL as TOKEN
+from kafwire.broker.security.delegation_tokens import DelegationTokens, load_token
 from kafwire.broker.share.share_states import JOURNAL, ShareStates
 from kafwire.broker.storage.journal import Journal, Key
 from kafwire.broker.topics.config_store import ConfigStore
@@ -42,6 +44,9 @@ def dump_parts(state: ClusterState) -> Iterator[Entry]:
     credentials: Credentials = state.part(Credentials)
     for (mechanism, user), credential in credentials.scram.items():
         yield "scram", [mechanism, user], credential.dump()
+    tokens: DelegationTokens = state.part(DelegationTokens)
+    for token in tokens.tokens.values():
+        yield TOKEN, token.token_id, token.dump()
     for acl in state.authorizer.all():
         yield "acl", acl.as_key(), True
     quotas: Quotas = state.part(Quotas)
@@ -85,6 +90,9 @@ def load_parts(state: ClusterState, journal: Journal) -> None:
     credentials: Credentials = state.part(Credentials)
     for (mechanism, user), value in journal.of("scram"):
         credentials.scram[mechanism, user] = load_scram(value)
+    tokens: DelegationTokens = state.part(DelegationTokens)
+    for token_id, value in journal.of(TOKEN):
+        tokens.restore(load_token(token_id, value))
     state.authorizer.add(load_acl(key) for key, _ in journal.of("acl"))
     quotas: Quotas = state.part(Quotas)
     for names, value in journal.of("quota"):

@@ -52,6 +52,10 @@ connection.failed.authentication.delay.ms int fixed,0.. 100 delay of the respons
 connections.max.idle.ms long fixed 600000 how long a connection may be idle
 connections.max.reauth.ms long fixed,0.. 0 how long a session of SASL lasts; 0: for ever
 default.replication.factor int fixed,1.. 1 replicas of a topic that is made without a number
+delegation.token.expiry.check.interval.ms long fixed,1.. 3600000 time between checks for expired delegation tokens
+delegation.token.expiry.time.ms long fixed,1.. 86400000 how long a delegation token is valid unless it is renewed
+delegation.token.max.lifetime.ms long fixed,1.. 604800000 the time after which a delegation token cannot be renewed
+delegation.token.secret.key password fixed - the key of delegation tokens; unset: no tokens
 delete.topic.enable boolean fixed true whether topics may be deleted
 fetch.max.bytes int fixed,1024.. 57671680 the largest response to a Fetch
 group.consumer.assignment.interval.ms int dynamic,0.. 1000 time between two assignments of a consumer group

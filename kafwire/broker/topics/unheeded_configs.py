@@ -43,10 +43,6 @@ controller.quota.window.size.seconds int fixed 1
 controller.socket.timeout.ms int fixed 30000
 cordoned.log.dirs list dynamic ""
 create.topic.policy.class.name class fixed
-delegation.token.expiry.check.interval.ms long fixed 3600000
-delegation.token.expiry.time.ms long fixed 86400000
-delegation.token.max.lifetime.ms long fixed 604800000
-delegation.token.secret.key password fixed
 delete.records.purgatory.purge.interval.requests int fixed 1
 early.start.listeners list fixed
 errors.deadletterqueue.auto.create.topics.enable boolean dynamic false

@@ -1,6 +1,6 @@
 """CreateDelegationToken (38): create a token to authenticate with instead of a password. See KIP-48, KIP-373."""
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
+from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64, since
 
 
 class CreateDelegationTokenResponse(Response, key=38, versions="1-3", flexible="2+"):
@@ -36,3 +36,5 @@ class CreateDelegationTokenRequest(Request[CreateDelegationTokenResponse], key=3
     owner_principal_name: str | None = field("3+", nullable="3+")
     renewers: list[CreatableRenewers] = field("0+")
     max_lifetime_ms: int64 = field("0+")
+
+    REQUESTERS = since(owner_principal_name)  # KIP-373

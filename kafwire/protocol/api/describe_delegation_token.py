@@ -1,6 +1,6 @@
 """DescribeDelegationToken (41): the tokens that a principal may see. See KIP-48, KIP-373 (requesters)."""
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
+from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64, since
 
 
 class DescribeDelegationTokenResponse(Response, key=41, versions="1-3", flexible="2+"):
@@ -35,3 +35,7 @@ class DescribeDelegationTokenRequest(Request[DescribeDelegationTokenResponse], k
         principal_name: str = field("0+")
 
     owners: list[DescribeDelegationTokenOwner] | None = field("0+", nullable="0+")
+
+    REQUESTERS = since(
+        DescribeDelegationTokenResponse.DescribedDelegationToken.token_requester_principal_name
+    )  # KIP-373

@@ -174,7 +174,6 @@ def test_a_wrong_password_is_refused(
     "listener",
     [
         Security(mechanisms=["OAUTHBEARER"]),
-        Security(delegation_tokens=True),
         Security(properties={"ssl.cipher.suites": "x"}),
         Security(properties={"ssl.enabled.protocols": "SSLv3"}),
         Security(properties={"ssl.principal.mapping.rules": "RULE"}),

@@ -17,6 +17,7 @@ import pytest
 
 import kafwire
 from kafwire import TopicPartition
+from kafwire.admin import AclBinding, QuotaEntity, ScramUpsertion
 from kafwire.cli import main
 from kafwire.protocol import MetadataRequest, encode_request
 from kafwire.records import Record, encode_batch
@@ -28,6 +29,7 @@ PASSWORD = "canary-7c1d"
 GROUP = "größe"
 KEY, VALUE = "schlüssel", "wärme 日本"
 FRAME = encode_request(MetadataRequest(), 1, 7, "größer").hex()
+SUPERUSERS = {"super.users": "User:ANONYMOUS;User:alice"}
 LOG = "00000000000000000000.log"
 
 
@@ -41,6 +43,9 @@ class Case(NamedTuple):
 
 
 CASES = [
+    Case("acls list", GROUP),
+    Case(f"acls add --resource Group:{GROUP} --principal User:bob --operation Read", GROUP),
+    Case(f"acls remove --principal User:{GROUP} --execute", GROUP),
     Case("consume orders -e -K : --key KEY", f"{KEY}:{VALUE}"),
     Case("consume orders -e -J", f'"payload":"{VALUE}"'),
     Case("consume orders -e -G reader", VALUE),
@@ -62,6 +67,9 @@ CASES = [
     Case("offsets orders --at earliest", "orders"),
     Case("offsets orders -J", '"topic":"orders"'),
     Case("produce -t orders -K :", "", given=f"{KEY}:{VALUE}\n"),
+    Case("quotas list", GROUP),
+    Case("quotas set --user GROUP producer_byte_rate=5000000", GROUP),
+    Case("quotas remove --user GROUP --execute", GROUP),
     Case("spark lag --group GROUP", "orders"),
     Case("topics", "orders"),
     Case("topics list", "orders"),
@@ -69,6 +77,9 @@ CASES = [
     Case("topics list -J", '"topic":"orders"'),
     Case("topics create new", "created new"),
     Case("topics delete orders --yes", "deleted orders"),
+    Case("users list", GROUP),
+    Case("users set GROUP --password-file -", GROUP, given="secret\n"),
+    Case("users remove GROUP --execute", GROUP),
 ]
 LEFT_OUT = {
     "broker": "it runs until a signal: tests/unit/cli/test_broker.py",
@@ -118,18 +129,23 @@ def filled(kafka: EmbeddedKafka, given: dict[str, str]) -> Cluster:
         producer.send("orders", VALUE.encode(), key=KEY.encode())
     with kafwire.Consumer(**options, assign=[TopicPartition("orders", 0)], group_id=GROUP) as consumer:
         consumer.commit({TopicPartition("orders", 0): 0})
+    with kafwire.Admin(**options) as admin:
+        admin.create_acls([AclBinding("Group", GROUP, f"User:{GROUP}", "Read")])
+        admin.alter_client_quotas({QuotaEntity(user=GROUP): {"producer_byte_rate": 5_000_000}})
+        admin.alter_user_scram_credentials([ScramUpsertion(GROUP, "SCRAM-SHA-256", "secret")])
     return Cluster(given)
 
 
 @pytest.fixture
 def plain() -> Iterator[Cluster]:
-    with EmbeddedKafka() as kafka:
+    with EmbeddedKafka(acls=(), configs=SUPERUSERS) as kafka:
         yield filled(kafka, {"bootstrap.servers": kafka.bootstrap})
 
 
 @pytest.fixture
 def secured() -> Iterator[Cluster]:
-    with EmbeddedKafka(security=Security("SASL_SSL", ["PLAIN"], users={"alice": PASSWORD}), plain=False) as kafka:
+    security = Security("SASL_SSL", ["PLAIN"], users={"alice": PASSWORD})
+    with EmbeddedKafka(security=security, plain=False, acls=(), configs=SUPERUSERS) as kafka:
         yield filled(kafka, kafka.client_options("alice", "PLAIN"))
 
 

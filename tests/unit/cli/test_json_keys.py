@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 import kafwire
 from kafwire import TopicPartition
+from kafwire.admin import QuotaEntity, QuotaMatch, ScramUpsertion
+from kafwire.broker.security.acls import Acl
 from kafwire.cli import main
 from kafwire.protocol import encode_versioned
 from kafwire.protocol.group_records import OffsetCommitKey, OffsetCommitValue
@@ -23,6 +25,7 @@ from tests.support.group.classic_member import joined_classic
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
 TYPES = {"text": str, "number": int, "flag": bool, "list": list, "object": dict, "null": type(None)}
 COMMANDS = [
+    "acls list -J",
     "consume orders -e -J",
     "consume __consumer_offsets -e -J -p 0",
     "doctor SERVER -J",
@@ -34,9 +37,11 @@ COMMANDS = [
     "letters list dead -J",
     "offsets orders -J",
     "offsets orders --at 99999999999999 -J",
+    "quotas list -J",
     "spark lag --group idle -J",
     "topics describe orders --offsets -J",
     "topics list --offsets -J",
+    "users list -J",
 ]
 
 
@@ -60,7 +65,12 @@ def known_topics(kafka: EmbeddedKafka) -> set[str]:
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka() as running:
+    rule = Acl("User:alice", "Read", "Topic", "orders")
+    with EmbeddedKafka(acls=[rule], configs={"super.users": "User:ANONYMOUS"}) as running:
+        quota = {QuotaEntity(user="alice", client_id=QuotaMatch.DEFAULT): {"producer_byte_rate": 1}}
+        with kafwire.Admin(running.bootstrap) as admin:
+            admin.alter_client_quotas({**quota, QuotaEntity(ip="10.0.0.1"): {"connection_creation_rate": 5}})
+            admin.alter_user_scram_credentials([ScramUpsertion("alice", "SCRAM-SHA-256", "secret")])
         for topic in ("orders", "dead", "__consumer_offsets"):
             if topic not in known_topics(running):
                 running.create_topic(topic, partitions=1)

@@ -9,6 +9,7 @@ from kafwire.broker.groups.offsets_topic import Committed
 from kafwire.broker.quotas import Quotas
 from kafwire.broker.security.acls import Acl
 from kafwire.broker.security.credentials import Credentials
+from kafwire.broker.security.delegation_tokens import DelegationTokens
 from kafwire.broker.share.in_flight import RecordState
 from kafwire.broker.share.share_states import Run, ShareStates
 from kafwire.broker.state import ClusterState
@@ -83,8 +84,12 @@ def test_a_restart_restores_the_state_of_parts(tmp_path: Any, how: Any) -> None:
     state.part(ConfigStore).alter_group(
         "g", [("consumer.session.timeout.ms", Operation.SET, "50000")], validate_only=False
     )
+    tokens: DelegationTokens = state.part(DelegationTokens)
+    tokens.create("User:alice", "User:bob", ["User:carol"], -1)
+    ended = tokens.create("User:alice", "User:alice", [], -1)
+    assert tokens.expire(tokens.secret_of(ended.token_id), "User:alice", -1) == state.wall_ms
     before = list(dump_parts(state))
-    assert len(before) == 8
+    assert len(before) == 9
     end(storage, how)
     again, _ = begin(tmp_path)
     assert list(dump_parts(again)) == before
