@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from kafwire.admin.cluster import ClusterCalls
+from kafwire.admin.quorum import QuorumCalls
+from kafwire.admin.replicas import ReplicaCalls
 from kafwire.admin.topics import TopicCalls
 from kafwire.calls.tokens import TokenRequests
 
 __all__ = ["AdminCalls"]
 
 
-class AdminCalls(TopicCalls, TokenRequests):
+class AdminCalls(TopicCalls, ClusterCalls, QuorumCalls, ReplicaCalls, TokenRequests):
     """The calls of `Admin` and `AsyncAdmin`, which document them."""
