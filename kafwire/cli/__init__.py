@@ -26,6 +26,7 @@ BROKEN_PIPE = 141
 # Short helps of the subcommands: the main help imports none of them.
 _COMMANDS = {
     "broker": "Run a Kafka cluster in this process, for development and tests.",
+    "cluster": "Show brokers, features, the quorum of controllers and log directories.",
     "consume": "Print records of topics, in kcat's formats.",
     "decode": "Show frames, a connection's dump or the files of a log as JSON.",
     "doctor": "Check a broker step by step, and suggest changes.",
@@ -36,6 +37,7 @@ _COMMANDS = {
     "messages": "List the messages of the protocol, or show the fields of one.",
     "offsets": "Show the offsets of partitions at a time.",
     "produce": "Send lines or files as records, in kcat's formats.",
+    "reassign": "Move partitions to other brokers, after a plan.",
     "spark": "Run Spark jobs over Kafka, show their lag, check their environment.",
     "topics": "List topics, show their partitions and offsets, create and delete them.",
 }
