@@ -63,6 +63,11 @@ class ClusterDescription:
         brokers: the brokers by id.
         authorized_operations: the names of the operations on the cluster that ACLs allow this client, for example
             "Alter"; None if they were not requested.
+
+    Example:
+        >>> from kafwire.admin import ClusterDescription
+        >>> ClusterDescription("4L6g3nShT-eMCtK--X86sw", 1, {}, None).controller_id
+        1
     """
 
     __module__ = "kafwire.admin"
@@ -99,6 +104,12 @@ class FeatureDescription:
         finalized: the levels that are in effect in the whole cluster, by feature. A feature at level 0 is not in it.
         finalized_epoch: a number that grows with each change of them; None from brokers before Kafka 2.7.
         supported: the levels that the asked broker supports, by feature.
+
+    Example:
+        >>> from kafwire.admin import FeatureDescription, FeatureRange
+        >>> features = FeatureDescription({"group.version": FeatureRange(1, 1)}, 42, {})
+        >>> features.finalized["group.version"].max_version
+        1
     """
 
     __module__ = "kafwire.admin"

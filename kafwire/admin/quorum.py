@@ -70,6 +70,11 @@ class QuorumReplica:
         lag: the number of offsets by which it is behind the leader; None if the leader does not know it.
         last_fetch_ms: the time of its last fetch in milliseconds since the epoch; None if the leader does not know it.
         last_caught_up_ms: the last time at which it had all records; None if the leader does not know it.
+
+    Example:
+        >>> from kafwire.admin import QuorumReplica
+        >>> QuorumReplica(2, None, 90, 10, None, None).lag
+        10
     """
 
     __module__ = "kafwire.admin"
@@ -92,6 +97,11 @@ class MetadataQuorum:
         voters: the controllers that elect the leader.
         observers: the other nodes that read the log: brokers, and controllers without a vote.
         nodes: the endpoints of the voters, by node id; empty from brokers before Kafka 3.9.
+
+    Example:
+        >>> from kafwire.admin import MetadataQuorum
+        >>> MetadataQuorum(1, 5, 90, (), (), {}).leader_id
+        1
     """
 
     __module__ = "kafwire.admin"

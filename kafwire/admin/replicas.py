@@ -20,7 +20,7 @@ from kafwire.admin.replica_arguments import (
 )
 from kafwire.admin.requests import BROKER_TIMEOUT_MS
 from kafwire.admin.requirements import needs
-from kafwire.admin.routes import by_topic
+from kafwire.admin.routes import Route, by_topic
 from kafwire.admin.whole_requests import WholeRequests
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, broker_error
@@ -65,6 +65,11 @@ class LogDirDescription:
         total_bytes: the size of its volume; None from brokers before Kafka 3.3.
         usable_bytes: the free bytes of its volume; None from brokers before Kafka 3.3.
         is_cordoned: True if it gets no further replicas (KIP-1066); False from brokers before Kafka 4.3.
+
+    Example:
+        >>> from kafwire.admin import LogDirDescription
+        >>> LogDirDescription(None, {}, 1000, 400, is_cordoned=False).usable_bytes
+        400
     """
 
     __module__ = "kafwire.admin"
@@ -130,7 +135,7 @@ class ReplicaCalls(WholeRequests):
         limit_ms = timeout_ms_of(timeout)
         request: Any = protocol.DescribeLogDirsRequest
         what = "describing log directories"
-        route = self._given(int)
+        route: Route[int] = self._given(lambda broker: broker)
 
         async def send(broker: int, keys: list[int]) -> Mapping[int, dict[str, LogDirDescription] | KafkaError]:
             return {keys[0]: _log_dirs(await route.call(broker, request(topics=None)), broker)}
@@ -240,9 +245,7 @@ class ReplicaCalls(WholeRequests):
                 )
                 for topic, numbers in by_topic(keys).items()
             ]
-            message = request(
-                topics=topics, timeout_ms=BROKER_TIMEOUT_MS, allow_replication_factor_change=allows
-            )
+            message = request(topics=topics, timeout_ms=BROKER_TIMEOUT_MS, allow_replication_factor_change=allows)
             with needs(request, "allow_replication_factor_change=False", "4.1"):
                 response = await route.call(broker, message)
             error = error_of(response, "reassigning partitions", "AlterPartitionReassignments")

@@ -42,9 +42,7 @@ def command() -> None:
 @_connected
 @click.option("--fenced", is_flag=True, help="Include registered brokers that serve no clients (Kafka 4.0).")
 @_json_option
-def describe(
-    brokers: str | None, settings: _Settings, config_file: Path | None, fenced: bool, as_json: bool
-) -> None:
+def describe(brokers: str | None, settings: _Settings, config_file: Path | None, fenced: bool, as_json: bool) -> None:
     """Show the brokers, and which one is the controller."""
     with admin_of(brokers, settings, config_file) as admin:
         cluster = admin.describe_cluster(fenced=fenced)

@@ -30,9 +30,7 @@ def handle(state: ClusterState, request: Request) -> Response:
             error_message=f"Unsupported endpoint type {message.endpoint_type}",
         )
     shown = [
-        node
-        for node in state.nodes.values()
-        if node.is_up or (node.is_registered and message.include_fenced_brokers)
+        node for node in state.nodes.values() if node.is_up or (node.is_registered and message.include_fenced_brokers)
     ]
     response: Any = response_type(
         cluster_id=state.cluster_id,

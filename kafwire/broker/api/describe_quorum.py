@@ -43,9 +43,7 @@ def handle(state: ClusterState, request: Request) -> Response:
     )
     listener = request.connection.listener
     host, port = state.nodes[leader].address(listener) if leader in state.nodes else ("", 0)
-    nodes = [
-        response.Node(node_id=leader, listeners=[response.Listener(name=listener, host=host, port=max(0, port))])
-    ]
+    nodes = [response.Node(node_id=leader, listeners=[response.Listener(name=listener, host=host, port=max(0, port))])]
     return response(topics=[response.TopicData(topic_name=NAME, partitions=[partition])], nodes=nodes)
 
 

@@ -62,9 +62,7 @@ class QuorumAdmin(AdminFace):
             BrokerError: the quorum refuses the voter, for example with DUPLICATE_VOTER or UNSUPPORTED_VERSION.
             KafkaTimeoutError: no response came in time.
         """
-        self._run(
-            self._calls.add_raft_voter(voter_id, directory_id, endpoints, cluster_id=cluster_id, timeout=timeout)
-        )
+        self._run(self._calls.add_raft_voter(voter_id, directory_id, endpoints, cluster_id=cluster_id, timeout=timeout))
 
     def remove_raft_voter(
         self,

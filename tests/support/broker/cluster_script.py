@@ -1,4 +1,4 @@
-"""The same questions about a cluster and its replicas by kafwire's Admin and by Java's: the outcome of each, as text."""
+"""The same questions about a cluster and its replicas by kafwire and by Java's Admin: the outcome of each, as text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def by_java(bootstrap: str, topic: str) -> dict[str, str]:
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert not done.returncode, done.stderr
     lines = [line[2:].split(": ", 1) for line in done.stdout.splitlines() if line.startswith("> ")]
-    return {step: outcome for step, outcome in lines}
+    return dict(lines)
 
 
 def by_kafwire(bootstrap: str, topic: str) -> dict[str, str]:

@@ -8,7 +8,15 @@ import pytest
 
 from kafwire import protocol
 from kafwire.admin import ClusterBroker, FeatureRange, FeatureUpdate
-from kafwire.errors import AdminError, AuthorizationError, BrokerError, ConfigError, ErrorCode, KafkaError, ProtocolError
+from kafwire.errors import (
+    AdminError,
+    AuthorizationError,
+    BrokerError,
+    ConfigError,
+    ErrorCode,
+    KafkaError,
+    ProtocolError,
+)
 from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.flavours import Flavour
 
@@ -105,7 +113,10 @@ def test_features_are_raised_and_lowered(flavour: Flavour) -> None:
     admin = flavour.admin()
     with pytest.raises(BrokerError, match="INVALID_UPDATE_VERSION.*Can't downgrade"):
         flavour.get(admin.update_features({"transaction.version": 1}))
-    down = {"transaction.version": FeatureUpdate(1, "safe_downgrade"), "share.version": FeatureUpdate(0, "safe_downgrade")}
+    down = {
+        "transaction.version": FeatureUpdate(1, "safe_downgrade"),
+        "share.version": FeatureUpdate(0, "safe_downgrade"),
+    }
     flavour.get(admin.update_features(down, validate_only=True))
     assert flavour.get(admin.describe_features()).finalized["share.version"].max_version == 2
     flavour.get(admin.update_features(down))
@@ -135,7 +146,9 @@ def test_an_old_broker_reports_each_feature(flavour: Flavour) -> None:
     def respond(_: Call) -> Any:
         response = protocol.UpdateFeaturesResponse
         codes = {"a": 0, "b": ErrorCode.INVALID_UPDATE_VERSION}
-        results = [response.UpdatableFeatureResult(feature=f, error_code=c, error_message=None) for f, c in codes.items()]
+        results = [
+            response.UpdatableFeatureResult(feature=f, error_code=c, error_message=None) for f, c in codes.items()
+        ]
         return response(error_message=None, results=results)
 
     age(flavour, UpdateFeatures=(0, 0))
@@ -192,9 +205,7 @@ def test_a_cluster_without_kraft_unregisters_no_broker(flavour: Flavour) -> None
 
 
 def test_a_missing_permission_is_named(flavour: Flavour) -> None:
-    response = protocol.UnregisterBrokerResponse(
-        error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None
-    )
+    response = protocol.UnregisterBrokerResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
     flavour.world.on("UnregisterBroker", lambda _: response)
     with pytest.raises(AuthorizationError, match="an ACL that permits Alter on the Cluster"):
         flavour.get(flavour.admin().unregister_broker(2))

@@ -61,7 +61,9 @@ def test_levels_change_together(driver: Any) -> None:
 def test_levels_that_are_refused(driver: Any, feature: str, level: int, kind: int, text: str) -> None:
     response = update(driver, (feature, level, kind))
     assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert response.error_message.startswith("The update failed for all features since the following feature had an error")
+    assert response.error_message.startswith(
+        "The update failed for all features since the following feature had an error"
+    )
     assert text in response.error_message
 
 

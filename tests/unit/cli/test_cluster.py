@@ -68,7 +68,9 @@ def test_brokers_that_support_other_levels_have_a_row_of_their_own(kafka: Embedd
             return None
         kind: Any = protocol.ApiVersionsResponse
         keys = [kind.ApiVersion(api_key=key, min_version=0, max_version=high) for key, high in ((3, 12), (18, 4))]
-        return kind(api_keys=keys, supported_features=[kind.SupportedFeatureKey(name="new", min_version=0, max_version=1)])
+        return kind(
+            api_keys=keys, supported_features=[kind.SupportedFeatureKey(name="new", min_version=0, max_version=1)]
+        )
 
     kafka.ask(lambda state: state.interceptors.append(of_two))
     found = {(each["feature"], tuple(each["brokers"])): each for each in objects(run(kafka, "features", "-J"))}

@@ -22,9 +22,7 @@ from kafwire.cli.reassignment_plan import plan
         ([[1, 2]], [1, 2, 3], 1, [[1]]),
     ],
 )
-def test_plans(
-    current: list[list[int]], brokers: list[int], factor: int | None, expected: list[list[int]]
-) -> None:
+def test_plans(current: list[list[int]], brokers: list[int], factor: int | None, expected: list[list[int]]) -> None:
     assert list(plan(dict(enumerate(current)), brokers, factor).values()) == expected
 
 
