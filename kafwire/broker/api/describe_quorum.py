@@ -23,10 +23,12 @@ def handle(state: ClusterState, request: Request) -> Response:
     leader, epoch = log.leader()
     end = log.end_offset
 
+    has_nodes = request.version >= protocol.DescribeQuorumRequest.NODES
+
     def replica(node: int) -> Any:
         return response.ReplicaState(
             replica_id=node,
-            replica_directory_id=log.directory_id(node),
+            **({"replica_directory_id": log.directory_id(node)} if has_nodes else {}),
             log_end_offset=end,
             last_fetch_timestamp=state.wall_ms,
             last_caught_up_timestamp=state.wall_ms,
@@ -44,7 +46,9 @@ def handle(state: ClusterState, request: Request) -> Response:
     listener = request.connection.listener
     host, port = state.nodes[leader].address(listener) if leader in state.nodes else ("", 0)
     nodes = [response.Node(node_id=leader, listeners=[response.Listener(name=listener, host=host, port=max(0, port))])]
-    return response(topics=[response.TopicData(topic_name=NAME, partitions=[partition])], nodes=nodes)
+    return response(
+        topics=[response.TopicData(topic_name=NAME, partitions=[partition])], nodes=nodes if has_nodes else []
+    )
 
 
 def _unknown(topic: Any) -> Any:
