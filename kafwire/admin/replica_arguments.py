@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from kafwire.errors import ConfigError
 from kafwire.integers import integer
 from kafwire.types import TopicPartition
 
-__all__ = ["TopicPartitionReplica", "flag_of", "node_of", "nodes_of", "partition_of", "partitions_of", "replica_of"]
+__all__ = [
+    "Directories",
+    "Reassigned",
+    "TopicPartitionReplica",
+    "flag_of",
+    "node_of",
+    "nodes_of",
+    "partition_of",
+    "partitions_of",
+    "replica_of",
+]
 
 HIGHEST = 0x7FFFFFFF
 
@@ -34,6 +44,10 @@ class TopicPartitionReplica(NamedTuple):
 
 
 TopicPartitionReplica.__module__ = "kafwire.admin"
+
+# The keys of a mapping are invariant: each kind of key is an alternative.
+Reassigned: TypeAlias = Mapping[TopicPartition, Sequence[int] | None] | Mapping[tuple[str, int], Sequence[int] | None]
+Directories: TypeAlias = Mapping[TopicPartitionReplica, str] | Mapping[tuple[str, int, int], str]
 
 
 def flag_of(what: str, value: Any) -> bool:

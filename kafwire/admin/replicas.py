@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,8 @@ from kafwire.admin.arguments import text_of, timeout_ms_of
 from kafwire.admin.asking import ask, error_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.replica_arguments import (
+    Directories,
+    Reassigned,
     TopicPartitionReplica,
     flag_of,
     nodes_of,
@@ -177,7 +179,7 @@ class ReplicaCalls(WholeRequests):
         return self._work(asked, route, send, "describing log directories", timeout_ms_of(timeout))
 
     def alter_replica_log_dirs(
-        self, assignment: Mapping[tuple[str, int, int], str], *, timeout: float | None
+        self, assignment: Directories, *, timeout: float | None
     ) -> Work[Outcomes[TopicPartitionReplica, None]]:
         """Move replicas between the log directories of their brokers."""
         if not isinstance(assignment, Mapping):
@@ -220,7 +222,7 @@ class ReplicaCalls(WholeRequests):
 
     def alter_partition_reassignments(
         self,
-        reassignments: Mapping[tuple[str, int], Sequence[int] | None],
+        reassignments: Reassigned,
         *,
         allow_replication_factor_change: bool,
         timeout: float | None,

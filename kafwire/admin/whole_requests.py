@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from kafwire.admin.requests import AdminRequests
 from kafwire.admin.routes import AnyBroker, Route
-from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Work
 
@@ -19,7 +18,7 @@ __all__ = ["WholeRequests"]
 class WholeRequests(AdminRequests):
     """A part of `AdminCalls` whose calls have one result or one error."""
 
-    def _any_also(self, codes: Iterable[ErrorCode]) -> AnyBroker[Any]:
+    def _any_also(self, codes: Iterable[int]) -> AnyBroker[Any]:
         """Return the route to any broker, with more error codes after which a request is tried again."""
         route = self._any()
         route.retried = route.retried.union(codes)

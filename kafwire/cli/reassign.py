@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,8 +111,8 @@ def move(
     if most > len(nodes):
         raise click.UsageError(f"--to {wanted}: {most} replicas of a partition need as many brokers")
     planned = plan(current, nodes, factor)
-    moves = {place: replicas for place, replicas in planned.items() if replicas != list(current[place])}
-    _show({place: (current[place], replicas) for place, replicas in moves.items()}, as_json)
+    moves = {place: its for place, its in planned.items() if its != list(current[place])}
+    _show({place: (current[place], its) for place, its in moves.items()}, as_json)
     if not moves:
         say("kafwire reassign move: no replica needs to move", err=True)
         return 0
@@ -155,7 +155,7 @@ def cancel(
 
 
 def _carry_out(
-    moves: dict[TopicPartition, list[int]] | dict[TopicPartition, None],
+    moves: Mapping[TopicPartition, Sequence[int] | None],
     execute: bool,
     name: str,
     *,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 
-from kafwire.admin.replica_arguments import TopicPartitionReplica
+from kafwire.admin.replica_arguments import Directories, Reassigned, TopicPartitionReplica
 from kafwire.admin.replicas import LogDirDescription, PartitionReassignment, ReplicaLogDirs
 from kafwire.aio.admin.face import AsyncAdminFace
 from kafwire.errors import KafkaError
@@ -40,7 +40,7 @@ class AsyncReplicaAdmin(AsyncAdminFace):
 
     async def alter_replica_log_dirs(
         self,
-        assignment: Mapping[tuple[str, int, int], str],
+        assignment: Directories,
         *,
         timeout: float | None = None,  # noqa: ASYNC109
         on_error: OnReplicaError | None = None,
@@ -50,7 +50,7 @@ class AsyncReplicaAdmin(AsyncAdminFace):
 
     async def alter_partition_reassignments(
         self,
-        reassignments: Mapping[tuple[str, int], Sequence[int] | None],
+        reassignments: Reassigned,
         *,
         allow_replication_factor_change: bool = True,
         timeout: float | None = None,  # noqa: ASYNC109

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 
-from kafwire.admin.replica_arguments import TopicPartitionReplica
+from kafwire.admin.replica_arguments import Directories, Reassigned, TopicPartitionReplica
 from kafwire.admin.replicas import LogDirDescription, PartitionReassignment, ReplicaLogDirs
 from kafwire.errors import KafkaError
 from kafwire.sync.admin.face import AdminFace
@@ -84,7 +84,7 @@ class ReplicaAdmin(AdminFace):
 
     def alter_replica_log_dirs(
         self,
-        assignment: Mapping[tuple[str, int, int], str],
+        assignment: Directories,
         *,
         timeout: float | None = None,
         on_error: OnReplicaError | None = None,
@@ -116,7 +116,7 @@ class ReplicaAdmin(AdminFace):
 
     def alter_partition_reassignments(
         self,
-        reassignments: Mapping[tuple[str, int], Sequence[int] | None],
+        reassignments: Reassigned,
         *,
         allow_replication_factor_change: bool = True,
         timeout: float | None = None,

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import kafwire
-from kafwire.admin import FeatureUpdate, RaftVoterEndpoint
+from kafwire.admin import FeatureUpdate, RaftVoterEndpoint, TopicPartitionReplica
 from kafwire.errors import BrokerError
 from kafwire.testing.cluster.kafka import DEFAULT_VERSION, class_path, java
+from kafwire.types import TopicPartition
 from tests.support.java.client import compiled
 
 DIRECTORY = uuid.UUID(int=7)
@@ -74,7 +75,8 @@ def _of_cluster(admin: kafwire.Admin, say: Callable[[str, Callable[[], Any]], No
 
 
 def _of_replicas(admin: kafwire.Admin, say: Callable[[str, Callable[[], Any]], None], topic: str) -> None:
-    first, none, here, gone = (topic, 0), (topic, 7), (topic, 0, 1), (topic, 7, 1)
+    first, none = TopicPartition(topic, 0), TopicPartition(topic, 7)
+    here, gone = (TopicPartitionReplica(*place, 1) for place in (first, none))
     dirs = admin.describe_log_dirs([1])[1]
     path = next(iter(dirs))
     places = admin.describe_replica_log_dirs([here, gone])

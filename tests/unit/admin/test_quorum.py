@@ -87,7 +87,8 @@ def test_the_leader_is_found_again(flavour: Flavour, place: str) -> None:
     codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT]
 
     def respond(_: Call) -> Any:
-        return quorum(**{place: codes.pop()}) if codes else None
+        code: Any = {place: codes.pop()} if codes else None
+        return quorum(**code) if code else None
 
     flavour.world.on("DescribeQuorum", respond)
     assert flavour.get(flavour.admin().describe_metadata_quorum()).leader_id == 1
@@ -96,7 +97,8 @@ def test_the_leader_is_found_again(flavour: Flavour, place: str) -> None:
 
 @pytest.mark.parametrize("place", ["code", "top"])
 def test_other_errors_are_final(flavour: Flavour, place: str) -> None:
-    flavour.world.on("DescribeQuorum", lambda _: quorum(**{place: ErrorCode.UNKNOWN_SERVER_ERROR}))
+    code: Any = {place: ErrorCode.UNKNOWN_SERVER_ERROR}
+    flavour.world.on("DescribeQuorum", lambda _: quorum(**code))
     with pytest.raises(BrokerError, match="describing the metadata quorum: why"):
         flavour.get(flavour.admin().describe_metadata_quorum())
     assert len(flavour.world.made("DescribeQuorum")) == 1
