@@ -34,7 +34,7 @@ def problem_of(
             reason = "Unsafe metadata downgrade is not supported in this version."
         else:
             reason = "Refusing to perform the requested downgrade because it might delete metadata information."
-        return f"Invalid metadata.version {level}. {reason}"
+        return f"Unsupported {METADATA_VERSION} downgrade from {levels[name]} to {level}. {reason}"
     return None
 
 

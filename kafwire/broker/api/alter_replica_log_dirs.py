@@ -45,7 +45,7 @@ def _move(state: ClusterState, node: int, name: str, index: int, path: str) -> i
         return ErrorCode.KAFKA_STORAGE_ERROR
     partition = state.topics.partition(name, index)
     if partition is None:
-        return ErrorCode.REPLICA_NOT_AVAILABLE
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if node not in partition.replicas:
         log_dirs.prefer(node, partition, path)
         return ErrorCode.REPLICA_NOT_AVAILABLE

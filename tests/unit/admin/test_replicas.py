@@ -111,7 +111,7 @@ def test_replicas_that_do_not_move(flavour: Flavour) -> None:
     flavour.get(flavour.admin().alter_replica_log_dirs(moves, on_error=errors.__setitem__))
     assert {key: getattr(error, "name", type(error).__name__) for key, error in errors.items()} == {
         ("t", 0, 2): "LOG_DIR_NOT_FOUND",
-        ("t", 5, 2): "REPLICA_NOT_AVAILABLE",
+        ("t", 5, 2): "UNKNOWN_TOPIC_OR_PARTITION",
         ("t", 0, 9): "ConfigError",
     }
     assert len(flavour.world.made("AlterReplicaLogDirs")) == 2, "these errors are final"

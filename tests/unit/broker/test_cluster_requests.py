@@ -210,7 +210,7 @@ def test_replicas_that_do_not_move(driver: Any) -> None:
     here, other = partition.leader, 1 + partition.leader % 3
     assert move(driver, "/none", node=here) == ErrorCode.LOG_DIR_NOT_FOUND
     assert move(driver, "/b", name="x" * 220, node=here) == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert move(driver, "/b", name="no", node=here) == ErrorCode.REPLICA_NOT_AVAILABLE
+    assert move(driver, "/b", name="no", node=here) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert move(driver, "/b", node=other) == ErrorCode.REPLICA_NOT_AVAILABLE
     partition.replicas.append(other)
     assert [name for name, *_ in places(driver, node=other)["/b"]] == ["t"], "the broker keeps the choice"
