@@ -17,7 +17,10 @@ def handle(state: ClusterState, request: Request) -> Response:
     broker_id, response = request.message.broker_id, protocol.UnregisterBrokerResponse
     node = state.nodes.get(broker_id)
     if node is None or not node.is_registered:
-        return response(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=None)
+        return response(
+            error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
+            error_message=f"Broker ID {broker_id} is not currently registered",
+        )
     node.is_registered = False
     if node.is_up:
         state.stop(broker_id)

@@ -31,8 +31,8 @@ def by_java(bootstrap: str, topic: str) -> dict[str, str]:
     return dict(lines)
 
 
-def by_kafwire(bootstrap: str, topic: str) -> dict[str, str]:
-    """The same by kafwire."""
+def by_kafwire(bootstrap: str, topic: str, *, with_messages: bool = False) -> dict[str, str]:
+    """The same by kafwire; `with_messages`: with the texts of errors, the broker's included."""
     found: dict[str, str] = {}
 
     def say(step: str, call: Callable[[], Any]) -> None:
@@ -40,7 +40,7 @@ def by_kafwire(bootstrap: str, topic: str) -> dict[str, str]:
             outcome = call()
             found[step] = "done" if outcome is None else _java_text(outcome)
         except BrokerError as error:
-            found[step] = error.name
+            found[step] = str(error) if with_messages else error.name
 
     with kafwire.Admin(bootstrap) as admin:
         _of_cluster(admin, say)
