@@ -40,6 +40,7 @@ _PERMISSIONS: Mapping[str, Mapping[int, Permission]] = {
     "AddOffsetsToTxn": {_GROUP: Permission("Read"), _TRANSACTIONAL_ID: Permission("Write")},
     "AddPartitionsToTxn": {_TOPIC: Permission("Write"), _TRANSACTIONAL_ID: Permission("Write")},
     "AlterClientQuotas": {_CLUSTER: Permission("AlterConfigs")},
+    "AddRaftVoter": {_CLUSTER: Permission("Alter")},
     "AlterConfigs": {
         _TOPIC: Permission("AlterConfigs"),
         _GROUP: Permission("AlterConfigs"),
@@ -47,6 +48,8 @@ _PERMISSIONS: Mapping[str, Mapping[int, Permission]] = {
     },
     "AlterUserScramCredentials": {_CLUSTER: Permission("Alter")},
     "CreateAcls": {_CLUSTER: Permission("Alter")},
+    "AlterPartitionReassignments": {_CLUSTER: Permission("Alter")},
+    "AlterReplicaLogDirs": {_CLUSTER: Permission("Alter")},
     "CreateDelegationToken": {_TOKEN: Permission("CreateTokens")},
     "CreatePartitions": {_TOPIC: Permission("Alter")},
     "CreateTopics": {_TOPIC: Permission("Create", "Create on the Cluster"), _CLUSTER: Permission("Create")},
@@ -59,8 +62,11 @@ _PERMISSIONS: Mapping[str, Mapping[int, Permission]] = {
         _GROUP: Permission("DescribeConfigs"),
         _CLUSTER: Permission("DescribeConfigs"),
     },
+    "DescribeLogDirs": {_CLUSTER: Permission("Describe")},
     "DescribeProducers": {_TOPIC: Permission("Read")},
     "DescribeUserScramCredentials": {_CLUSTER: Permission("Describe")},
+    "DescribeQuorum": {_CLUSTER: Permission("Describe")},
+    "ElectLeaders": {_CLUSTER: Permission("Alter")},
     "EndTxn": {_TRANSACTIONAL_ID: Permission("Write")},
     "Fetch": {_TOPIC: Permission("Read"), _CLUSTER: Permission("ClusterAction")},
     "FindCoordinator": {_GROUP: Permission("Describe"), _TRANSACTIONAL_ID: Permission("Describe")},
@@ -70,6 +76,7 @@ _PERMISSIONS: Mapping[str, Mapping[int, Permission]] = {
     },
     "JoinGroup": {_TOPIC: Permission("Describe"), _GROUP: Permission("Read")},
     "ListOffsets": {_TOPIC: Permission("Describe"), _CLUSTER: Permission("ClusterAction")},
+    "ListPartitionReassignments": {_CLUSTER: Permission("Describe")},
     "Metadata": {_TOPIC: Permission("Describe")},
     "OffsetCommit": {_TOPIC: Permission("Read"), _GROUP: Permission("Read")},
     "OffsetFetch": {_TOPIC: Permission("Describe"), _GROUP: Permission("Describe")},
@@ -79,11 +86,15 @@ _PERMISSIONS: Mapping[str, Mapping[int, Permission]] = {
         _CLUSTER: Permission("IdempotentWrite", "Write on any Topic"),
         _TRANSACTIONAL_ID: Permission("Write"),
     },
+    "RemoveRaftVoter": {_CLUSTER: Permission("Alter")},
     "TxnOffsetCommit": {
         _TOPIC: Permission("Read"),
         _GROUP: Permission("Read"),
         _TRANSACTIONAL_ID: Permission("Write"),
     },
+    "UnregisterBroker": {_CLUSTER: Permission("Alter")},
+    "UnregisterController": {_CLUSTER: Permission("Alter")},
+    "UpdateFeatures": {_CLUSTER: Permission("Alter")},
 }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
 
 from kafwire.errors import AdminError, KafkaError
 from kafwire.lazy_dataclass import dataclass
@@ -21,7 +21,7 @@ class Outcomes(Generic[K, V]):
     results: dict[K, V]
     errors: dict[K, KafkaError]
 
-    def error(self, what: str = "") -> KafkaError:
+    def error(self) -> KafkaError:
         """Return the error to raise: that of the only key, or an `AdminError` with all of them."""
         if len(self.errors) == 1 and not self.results:
             return next(iter(self.errors.values()))

@@ -42,9 +42,9 @@ class AdminRequests:
         return partial(ask, self._cluster, list(keys), route, send, what, timeout_ms)
 
     def _single(
-        self, route: Route[str], send: Callable[[int], Awaitable[V]], what: str, timeout_ms: float | None
+        self, route: Route[str], send: Callable[[int], Awaitable[V | KafkaError]], what: str, timeout_ms: float | None
     ) -> Work[V]:
-        """Return the work of a call without keys: the result of its one request, or its error."""
+        """Return the work of a call without keys: its result or error; `send` makes one attempt at a broker."""
 
         async def send_one(broker: int, _: list[str]) -> dict[str, V | KafkaError]:
             return {what: await send(broker)}
@@ -59,6 +59,12 @@ class AdminRequests:
 
     def _any(self) -> AnyBroker[Any]:
         return AnyBroker(self._cluster)
+
+    def _any_also(self, codes: Iterable[int]) -> AnyBroker[Any]:
+        """Return the route to any broker, with more error codes after which a request is tried again."""
+        route = self._any()
+        route.retried = route.retried.union(codes)
+        return route
 
     def _given(self, broker_of: Callable[[K], int]) -> GivenBrokers[K]:
         return GivenBrokers(self._cluster, broker_of)

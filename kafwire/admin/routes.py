@@ -25,7 +25,7 @@ BELIEVED = 3  # metadata responses of several brokers that lack a topic: it does
 Found = tuple[dict[int, list[K]], dict[K, KafkaError]]
 
 
-# Java retries the same codes. Other retriable codes, such as UNKNOWN_TOPIC_OR_PARTITION of a topic to delete, are final.
+# Java retries the same codes. Other retriable codes are final: UNKNOWN_TOPIC_OR_PARTITION of a topic to delete.
 ANYWHERE: frozenset[int] = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED})
 AT_COORDINATOR = ANYWHERE | {*COORDINATOR_ERRORS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 AT_LEADER = ANYWHERE | LEADER_ERRORS | {ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE}
@@ -39,10 +39,10 @@ class Route(Protocol[K]):
     async def brokers(self, keys: Collection[K]) -> Found[K]:
         """Group keys by the id of the broker to ask; keys without a broker have an error."""
 
-    async def call(self, broker: int, message: Any, version: int | None = None) -> Any:
+    async def call(self, broker: int, message: Any, version: int | None = None, /) -> Any:
         """Send one request to a broker of `brokers`, and return the response."""
 
-    def failed(self, key: K, broker: int, error: KafkaError) -> None:
+    def failed(self, key: K, broker: int, error: KafkaError, /) -> None:
         """Forget what the error of a key disproves, before the key is looked up again."""
 
 
@@ -58,11 +58,11 @@ class AnyBroker(Generic[K]):
         """All keys go into one request."""
         return {ANY: list(keys)}, {}
 
-    async def call(self, broker: int, message: Any, version: int | None = None) -> Any:
+    async def call(self, _: int, message: Any, version: int | None = None) -> Any:
         """Send the request to a broker that responds, or to the controller."""
         return await self._cluster.call_once(message, version=version)
 
-    def failed(self, key: K, broker: int, error: KafkaError) -> None:
+    def failed(self, _key: K, _broker: int, _error: KafkaError) -> None:
         """There is nothing to forget: `Cluster` finds a controller again."""
 
 
@@ -110,7 +110,7 @@ class GivenBrokers(_Direct[K]):
             return await self._cluster.call_once(message, version=version)
         return await super().call(broker, message, version)
 
-    def failed(self, key: K, broker: int, error: KafkaError) -> None:
+    def failed(self, _key: K, _broker: int, error: KafkaError) -> None:
         """Look the broker's address up again if it cannot be reached."""
         self._refreshes |= isinstance(error, KafkaConnectionError | KafkaTimeoutError)
 
@@ -182,7 +182,7 @@ class Leaders(_Direct[K]):
                 lost[key] = self._why(topic, partition)
         return found, lost
 
-    def failed(self, key: K, broker: int, error: KafkaError) -> None:
+    def failed(self, key: K, _broker: int, _error: KafkaError) -> None:
         """Look the leader up again."""
         self._stale.add(self._partition_of(key)[0])
 
@@ -197,7 +197,9 @@ class Leaders(_Direct[K]):
             code = metadata.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return broker_error(code, f"looking up topic {topic!r}", api="Metadata", topic=topic)
         if partition not in info.partitions:
-            return ConfigError(f"topic {topic!r} has partitions 0 to {max(info.partitions, default=-1)}, not {partition}")
+            return ConfigError(
+                f"topic {topic!r} has partitions 0 to {max(info.partitions, default=-1)}, not {partition}"
+            )
         return broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader", topic=topic)
 
 

@@ -45,6 +45,7 @@ class BrokerNode:
     is_up: bool = True
     versions: dict[str, tuple[int, int]] = field(default_factory=dict)  # the advertised versions of APIs, where not all
     epoch: int = 1  # one more with every start
+    is_registered: bool = True  # until UnregisterBroker, and from the next start on
 
     def address(self, listener: str) -> tuple[str, int]:
         """Return the address at which clients of this listener find it."""
@@ -161,6 +162,12 @@ class ClusterState:
     def config_is(self, name: str) -> bool:
         """Return a boolean broker option."""
         return self.config(name).strip().lower() == "true"
+
+    def set_features(self, levels: Mapping[str, int]) -> None:
+        """Change the finalised levels of features; the caller has checked them."""
+        self.features |= levels
+        self.features_epoch += 1
+        self.journal.write("features", "", [self.features, self.features_epoch])
 
     def group_config(self, group_id: str, name: str) -> str:
         """Return a group option: its own, or the brokers' of that name, or else the default."""
@@ -294,7 +301,7 @@ class ClusterState:
     def start(self, number: int) -> None:
         """Start a broker again; it leads partitions that had no leader, and follows the others."""
         node = self.nodes[number]
-        node.is_up = True
+        node.is_up = node.is_registered = True
         node.epoch += 1
         self.replication.come(number)
         self._tell_coordinator_watchers()

@@ -1,9 +1,12 @@
-"""The calls of `Admin` and `AsyncAdmin`: arguments checked, then requests on the engine. The families are in `admin`."""
+"""The calls of `Admin` and `AsyncAdmin`: checked arguments, then requests; `admin` has the families."""
 
 from __future__ import annotations
 
 from kafwire.admin.acls import AclCalls
+from kafwire.admin.cluster import ClusterCalls
+from kafwire.admin.quorum import QuorumCalls
 from kafwire.admin.quotas import QuotaCalls
+from kafwire.admin.replicas import ReplicaCalls
 from kafwire.admin.topics import TopicCalls
 from kafwire.admin.users import UserCalls
 from kafwire.calls.tokens import TokenRequests
@@ -11,5 +14,5 @@ from kafwire.calls.tokens import TokenRequests
 __all__ = ["AdminCalls"]
 
 
-class AdminCalls(AclCalls, QuotaCalls, TopicCalls, UserCalls, TokenRequests):
+class AdminCalls(AclCalls, ClusterCalls, QuorumCalls, QuotaCalls, ReplicaCalls, TopicCalls, UserCalls, TokenRequests):
     """The calls of `Admin` and `AsyncAdmin`, which document them."""

@@ -27,6 +27,7 @@ BROKEN_PIPE = 141
 _COMMANDS = {
     "acls": "List, add and remove access rules.",
     "broker": "Run a Kafka cluster in this process, for development and tests.",
+    "cluster": "Show brokers, features, the quorum of controllers and log directories.",
     "consume": "Print records of topics, in kcat's formats.",
     "decode": "Show frames, a connection's dump or the files of a log as JSON.",
     "doctor": "Check a broker step by step, and suggest changes.",
@@ -38,6 +39,7 @@ _COMMANDS = {
     "offsets": "Show the offsets of partitions at a time.",
     "produce": "Send lines or files as records, in kcat's formats.",
     "quotas": "List, set and remove quotas of users, client ids and addresses.",
+    "reassign": "Move partitions to other brokers, after a plan.",
     "spark": "Run Spark jobs over Kafka, show their lag, check their environment.",
     "topics": "List topics, show their partitions and offsets, create and delete them.",
     "users": "List users with SCRAM credentials, set passwords, remove credentials.",

@@ -1,15 +1,20 @@
 """The `Admin` of a command, and its plans of removals."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kafwire.cli.connection import client_options, only
 from kafwire.cli.output import say
 
+if TYPE_CHECKING:
+    from kafwire import Admin
+
 __all__ = ["admin_of", "planned"]
 
 
-def admin_of(brokers: str | None, settings: tuple[str, ...], config_file: Path | None) -> Any:
+def admin_of(brokers: str | None, settings: tuple[str, ...], config_file: Path | None) -> Admin:
     """Return an `Admin` with these options, which may include consumer options, as in a file for all commands."""
     from kafwire import Admin
     from kafwire.config import ClientConfig, ConsumerConfig

@@ -29,7 +29,9 @@ def handle(state: ClusterState, request: Request) -> Response:
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message=f"Unsupported endpoint type {message.endpoint_type}",
         )
-    shown = [node for node in state.nodes.values() if node.is_up or message.include_fenced_brokers]
+    shown = [
+        node for node in state.nodes.values() if node.is_up or (node.is_registered and message.include_fenced_brokers)
+    ]
     response: Any = response_type(
         cluster_id=state.cluster_id,
         controller_id=state.controller_id,

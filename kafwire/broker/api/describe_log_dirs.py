@@ -1,11 +1,13 @@
-"""DescribeLogDirs (35): sizes of a broker's replicas. See KIP-113, KIP-827."""
+"""DescribeLogDirs (35): sizes of a broker's replicas, and the directories that they are in. See KIP-113, KIP-827."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
+from kafwire.broker.log.partition import Partition
 from kafwire.broker.request import Request, Response
+from kafwire.broker.topics.log_dirs import LogDirs
 from kafwire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -13,33 +15,43 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Response:
-    """Return the sizes in the broker's one directory, or in the memory that replaces it."""
-    response, asked = protocol.DescribeLogDirsResponse, request.message.topics
+    """Return the sizes in each of the broker's directories."""
+    response, asked, node = protocol.DescribeLogDirsResponse, request.message.topics, request.node
     wanted = None if asked is None else {(each.topic, index) for each in asked for index in each.partitions}
-    if not state.replication.can_lead(request.node):
+    log_dirs: LogDirs = state.part(LogDirs)
+    if not state.replication.can_lead(node):
+        code = ErrorCode.KAFKA_STORAGE_ERROR
         return response(
             results=[
-                response.DescribeLogDirsResult(
-                    error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=_name(request.node), topics=[]
-                )
+                response.DescribeLogDirsResult(error_code=code, log_dir=path, topics=[])
+                for path in log_dirs.paths(node)
             ]
         )
-    topics = []
-    for topic in state.topics:
-        parts = [
-            _partition(partition.index, partition.log.size, partition.log.end_offset - partition.end_at(request.node))
-            for partition in topic.partitions
-            if request.node in partition.replicas and (wanted is None or (topic.name, partition.index) in wanted)
-        ]
-        if parts:
-            topics.append(response.DescribeLogDirsTopic(name=topic.name, partitions=parts))
-    return response(results=[response.DescribeLogDirsResult(log_dir=_name(request.node), topics=topics)])
+    results = []
+    for path in log_dirs.paths(node):
+        topics = []
+        for topic in state.topics:
+            parts = [
+                part
+                for partition in topic.partitions
+                if node in partition.replicas and (wanted is None or (topic.name, partition.index) in wanted)
+                for part in _parts(log_dirs, node, partition, path)
+            ]
+            if parts:
+                topics.append(response.DescribeLogDirsTopic(name=topic.name, partitions=parts))
+        results.append(response.DescribeLogDirsResult(log_dir=path, topics=topics))
+    return response(results=results)
 
 
-def _partition(index: int, size: int, lag: int) -> Any:
-    kind = protocol.DescribeLogDirsResponse.DescribeLogDirsPartition
-    return kind(partition_index=index, partition_size=size, offset_lag=lag)
-
-
-def _name(node: int) -> str:
-    return f"/embedded/node-{node}"
+def _parts(log_dirs: LogDirs, node: int, partition: Partition, path: str) -> list[Any]:
+    """Return the replica if it is in the directory, and the replica that moves there, which is empty until then."""
+    kind: Any = protocol.DescribeLogDirsResponse.DescribeLogDirsPartition
+    index, log = partition.index, partition.log
+    found = []
+    if log_dirs.current(node, partition) == path:
+        lag = log.end_offset - partition.end_at(node)
+        found.append(kind(partition_index=index, partition_size=log.size, offset_lag=lag))
+    if log_dirs.future(node, partition) == path:
+        lag = log.end_offset - log.start_offset
+        found.append(kind(partition_index=index, partition_size=0, offset_lag=lag, is_future_key=True))
+    return found

@@ -140,6 +140,25 @@ def _write_markers(state: ClusterState, request: Request) -> Response | None:
     return response(markers=results)
 
 
+def _alter_log_dirs(state: ClusterState, request: Request) -> Response | None:
+    if state.allows(request, _O.ALTER, _T.CLUSTER):
+        return None
+    response = protocol.AlterReplicaLogDirsResponse
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    refused: dict[str, list[Any]] = {}
+    for each in request.message.dirs:
+        for topic in each.topics:
+            refused.setdefault(topic.name, []).extend(
+                response.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                for index in topic.partitions
+            )
+    return response(
+        results=[
+            response.AlterReplicaLogDirTopicResult(topic_name=name, partitions=parts) for name, parts in refused.items()
+        ]
+    )
+
+
 # --- parts of requests
 
 
@@ -321,10 +340,11 @@ def _offset_fetch(state: ClusterState, request: Request) -> Response | None:
 _CHECKS: Mapping[str, tuple[Refusal, ...]] = {
     "AddOffsetsToTxn": (_WRITE_TRANSACTION, _READ_GROUP),
     "AddPartitionsToTxn": (_partitions_for_transaction,),
+    "AddRaftVoter": _cluster(_O.ALTER),
     "AlterClientQuotas": _cluster(_O.ALTER_CONFIGS),
     "AlterConfigs": (_configs(_O.ALTER_CONFIGS),),
     "AlterPartitionReassignments": _cluster(_O.ALTER),
-    "AlterReplicaLogDirs": _cluster(_O.ALTER),
+    "AlterReplicaLogDirs": (_alter_log_dirs,),
     "AlterShareGroupOffsets": (_READ_GROUP, _topics(_O.READ)),
     "AlterUserScramCredentials": _cluster(_O.ALTER),
     "ConsumerGroupDescribe": (_each(_O.DESCRIBE, _T.GROUP),),
@@ -366,6 +386,7 @@ _CHECKS: Mapping[str, tuple[Refusal, ...]] = {
     "OffsetFetch": (_offset_fetch, _committed_topics),
     "OffsetForLeaderEpoch": (_epochs,),
     "Produce": (_transaction_of_records, _topics(_O.WRITE)),
+    "RemoveRaftVoter": _cluster(_O.ALTER),
     "ShareAcknowledge": (_READ_GROUP,),
     "ShareFetch": (_READ_GROUP,),
     "ShareGroupDescribe": (_each(_O.DESCRIBE, _T.GROUP),),
@@ -375,6 +396,7 @@ _CHECKS: Mapping[str, tuple[Refusal, ...]] = {
     "StreamsGroupTopologyDescriptionUpdate": (_READ_GROUP,),
     "SyncGroup": (_READ_GROUP,),
     "TxnOffsetCommit": (_WRITE_TRANSACTION, _READ_GROUP, _topics(_O.READ)),
+    "UnregisterBroker": _cluster(_O.ALTER),
     "UnregisterController": _cluster(_O.ALTER),
     "UpdateFeatures": _cluster(_O.ALTER),
     "WriteTxnMarkers": (_write_markers,),

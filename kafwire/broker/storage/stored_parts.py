@@ -61,6 +61,8 @@ def dump_parts(state: ClusterState) -> Iterator[Entry]:
     for group, its in state.group_configs.items():
         if its:
             yield "group config", group, its
+    if state.features_epoch > 1:
+        yield "features", "", [state.features, state.features_epoch]
 
 
 def load_parts(state: ClusterState, journal: Journal) -> None:
@@ -69,6 +71,9 @@ def load_parts(state: ClusterState, journal: Journal) -> None:
     for name, value in journal.of("config"):
         configs.restore(name, value)
     state.group_configs.update(journal.of("group config"))
+    for _, (levels, epoch) in journal.of("features"):
+        state.features.update(levels)
+        state.features_epoch = epoch
     offsets: OffsetStore = state.part(OffsetStore)
     for (group, topic, partition), value in journal.of("offset"):
         offsets.restore(group, (topic, partition), Committed(*value[:4]), value[4])

@@ -114,6 +114,7 @@ group.streams.session.timeout.ms int fixed,1.. 45000 the session of a streams gr
 group.streams.task.offset.interval.ms int fixed,internal,1.. 60000 time between reports of tasks' offsets
 log.cleaner.backoff.ms long dynamic,0.. 15000 time between checks for logs to compact
 log.cleaner.enable boolean fixed true whether logs are compacted
+log.dirs list fixed - names of the log directories of each broker; none: one
 log.retention.check.interval.ms long fixed,1.. 300000 time between checks for records that are too old
 log.retention.hours int fixed 168 hours that records are kept, where log.retention.ms is not set
 log.retention.minutes int fixed - minutes that records are kept, where log.retention.ms is not set

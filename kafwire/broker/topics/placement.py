@@ -21,7 +21,7 @@ def assignment_problem(state: ClusterState, replicas: Sequence[int], factor: int
         return code, "The manual partition assignment includes an empty replica list."
     previous = None
     for node in sorted(replicas):
-        if node not in state.nodes:
+        if node not in state.nodes or not state.nodes[node].is_registered:
             return code, f"The manual partition assignment includes broker {node}, but no such broker is registered."
         if node == previous:
             return code, f"The manual partition assignment includes the broker {node} more than once."
@@ -49,9 +49,10 @@ def factor_problem(state: ClusterState, factor: int) -> Problem | None:
     code, where = ErrorCode.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition {factor} time(s): "
     if not any(node.is_up for node in state.nodes.values()):
         return code, where + "All brokers are currently fenced."
-    if factor > len(state.nodes):
+    registered = sum(node.is_registered for node in state.nodes.values())
+    if factor > registered:
         return code, where + (
-            f"The target replication factor of {factor} cannot be reached because only {len(state.nodes)} broker(s) "
+            f"The target replication factor of {factor} cannot be reached because only {registered} broker(s) "
             "are registered or some brokers have all their log directories cordoned."
         )
     return None

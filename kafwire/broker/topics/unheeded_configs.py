@@ -70,7 +70,6 @@ log.cleaner.io.max.bytes.per.second double dynamic 1.7976931348623157E308
 log.cleaner.threads int dynamic 1
 log.dir list fixed /tmp/kafka-logs
 log.dir.failure.timeout.ms long fixed 30000
-log.dirs list fixed
 log.flush.offset.checkpoint.interval.ms int fixed 60000
 log.flush.scheduler.interval.ms long fixed 9223372036854775807
 log.flush.start.offset.checkpoint.interval.ms int fixed 60000

@@ -1,6 +1,6 @@
 """DescribeQuorum (55): leader, voters and observers of the metadata log. See KIP-595, KIP-836 (times), KIP-853."""
 
-from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, uint16
+from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, since, uint16
 
 
 class DescribeQuorumResponse(Response, key=55, versions="0-2", flexible="0+"):
@@ -56,3 +56,5 @@ class DescribeQuorumRequest(Request[DescribeQuorumResponse], key=55, versions="0
         partitions: list["DescribeQuorumRequest.PartitionData"] = field("0+")
 
     topics: list[TopicData] = field("0+")
+
+    NODES = since(DescribeQuorumResponse.nodes)  # with directory ids (KIP-853)

@@ -12,7 +12,10 @@ from kafwire.config.checks import described_by
 from kafwire.handles import refuse_copy
 from kafwire.runtime.interfaces import Engine
 from kafwire.sync.admin.acls import AclAdmin
+from kafwire.sync.admin.cluster import ClusterAdmin
+from kafwire.sync.admin.quorum import QuorumAdmin
 from kafwire.sync.admin.quotas import QuotaAdmin
+from kafwire.sync.admin.replicas import ReplicaAdmin
 from kafwire.sync.admin.topics import TopicAdmin
 from kafwire.sync.admin.users import UserAdmin
 from kafwire.sync.token_calls import TokenCalls
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @described_by(ClientConfig)
-class Admin(AclAdmin, QuotaAdmin, TopicAdmin, UserAdmin, TokenCalls):
+class Admin(AclAdmin, ClusterAdmin, QuorumAdmin, QuotaAdmin, ReplicaAdmin, TopicAdmin, UserAdmin, TokenCalls):
     """A connection to a cluster for its administration. Thread-safe; a context manager.
 
     It connects on the first call. Each call goes to the broker that serves it: the controller, a coordinator, the

@@ -20,8 +20,6 @@ class AdminFace(BlockingClient):
 
     _calls: AdminCalls
 
-    def _by_key(
-        self, work: Work[Outcomes[K, V]], on_error: Callable[[K, KafkaError], object] | None
-    ) -> dict[K, V]:
+    def _by_key(self, work: Work[Outcomes[K, V]], on_error: Callable[[K, KafkaError], object] | None) -> dict[K, V]:
         """Return the results by key, after `on_error` got the errors; raise them without it."""
         return settle(self._run(work), on_error)

@@ -24,12 +24,8 @@ BUSY = {
 }
 # APIs of Kafka 4.4.0 that the embedded broker does not list, and why.
 NOT_SERVED = {
-    "replicas and folders of a broker": {"AlterReplicaLogDirs"},
     "delegation tokens": {
         "CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken", "DescribeDelegationToken",
-    },
-    "a quorum of controllers": {
-        "DescribeQuorum", "UpdateFeatures", "UnregisterBroker", "AddRaftVoter", "RemoveRaftVoter",
     },
     "brokers among themselves": {
         "InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState",

@@ -40,6 +40,10 @@ LEFT_OUT = {
     "SyncGroup": "its response waits for a leader; tests/support/group/walk.py",
     "AlterUserScramCredentials": "users are there for all of the cluster",
     "AlterClientQuotas": "quotas are there for all of the cluster",
+    "AddRaftVoter": "a listener without a name ends a real node; tests/integration/admin",
+    "DescribeQuorum": "offsets, times and endpoints are a cluster's own; tests/integration/admin",
+    "UnregisterBroker": "the cluster loses its broker; tests/integration/admin",
+    "UpdateFeatures": "levels are there for all of the cluster; tests/integration/admin",
     "WriteTxnMarkers": "it writes to logs as the cluster's own brokers do; tests/scenarios",
 }
 VALIDATED_ONLY = {"CreateTopics", "CreatePartitions", "AlterConfigs", "IncrementalAlterConfigs"}

@@ -25,7 +25,13 @@ from tests.support.simulated.world import World
 KINDS = ("sync", "aio")
 NAMES = {
     "sync": {"admin": "Admin", "client": "Client", "consumer": "Consumer", "producer": "Producer", "scan": "Scan"},
-    "aio": {"admin": "AsyncAdmin", "client": "AsyncClient", "consumer": "AsyncConsumer", "producer": "AsyncProducer", "scan": "AsyncScan"},
+    "aio": {
+        "admin": "AsyncAdmin",
+        "client": "AsyncClient",
+        "consumer": "AsyncConsumer",
+        "producer": "AsyncProducer",
+        "scan": "AsyncScan",
+    },
 }
 
 
