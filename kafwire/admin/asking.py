@@ -55,7 +55,7 @@ async def ask(
             if outcome is MISSING:
                 outcome = ProtocolError(f"{what}: broker {broker} sent a response without {key!r}")
             if not isinstance(outcome, KafkaError):
-                results[key] = outcome  # type: ignore[assignment]
+                results[key] = outcome
                 del left[key]
             elif _may_pass(outcome, route.retried):
                 problems[key] = outcome

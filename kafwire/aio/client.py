@@ -51,6 +51,7 @@ class AsyncClient(AsyncTokenCalls):
     """
 
     __reduce_ex__ = refuse_copy
+    _calls: ClientCalls
     if not TYPE_CHECKING:
         __getattr__ = lookup(ADMIN, blocking=False)
 

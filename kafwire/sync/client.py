@@ -46,6 +46,7 @@ class Client(TokenCalls):
     """
 
     __reduce_ex__ = refuse_copy
+    _calls: ClientCalls
     if not TYPE_CHECKING:
         __getattr__ = lookup(ADMIN, blocking=True)
 

@@ -59,6 +59,7 @@ class AsyncAdmin(
     """
 
     __reduce_ex__ = refuse_copy
+    _calls: AdminCalls
 
     def __init__(
         self,

@@ -50,6 +50,7 @@ class Admin(AclAdmin, ClusterAdmin, QuorumAdmin, QuotaAdmin, ReplicaAdmin, Topic
     """
 
     __reduce_ex__ = refuse_copy
+    _calls: AdminCalls
 
     def __init__(
         self,
