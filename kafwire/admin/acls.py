@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from kafwire import protocol
 from kafwire.admin.arguments import text_of, timeout_ms_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import AdminRequests
-from kafwire.errors import AdminError, ConfigError, KafkaError
+from kafwire.admin.routes import ANY as ANY_BROKER
+from kafwire.cluster.broker_connection import SOFTWARE_VERSION
+from kafwire.errors import AdminError, ConfigError, KafkaError, ProtocolError
 from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.interfaces import Work
 
@@ -154,6 +156,9 @@ _BINDING: Mapping[str, Mapping[str, int]] = {
 _FILTER = {**_BINDING, "pattern_type": FILTER_PATTERN_TYPES}
 
 
+Rule = TypeVar("Rule", AclBinding, AclFilter)
+
+
 class AclCalls(AdminRequests):
     """The calls about ACLs. Each broker executes them, or forwards them to the controller."""
 
@@ -163,10 +168,14 @@ class AclCalls(AdminRequests):
         request: Any = protocol.CreateAclsRequest
 
         async def send(broker: int, asked: list[AclBinding]) -> Mapping[AclBinding, KafkaError | None]:
-            response = await route.call(broker, request(creations=[_creation(each) for each in asked]))
-            return {
+            old = await self._too_old(request, asked)
+            sent = [each for each in asked if each not in old]
+            if not sent:
+                return old
+            response = await route.call(broker, request(creations=[_creation(each) for each in sent]))
+            return old | {
                 each: error_of(result, f"creating ACL {each}", "CreateAcls")
-                for each, result in zip(asked, response.results, strict=False)
+                for each, result in zip(sent, response.results, strict=False)
             }
 
         route = self._any()
@@ -181,10 +190,14 @@ class AclCalls(AdminRequests):
         """List the bindings that match a filter; None: all."""
         if filter is not None and not isinstance(filter, AclFilter):
             raise ConfigError(f"filter={filter!r}: write AclFilter(...), or None for all bindings")
-        message: Any = protocol.DescribeAclsRequest(**_fields(filter or AclFilter()))
+        wanted = filter or AclFilter()
+        request: Any = protocol.DescribeAclsRequest
 
         async def send(broker: int) -> list[AclBinding]:
-            response = await route.call(broker, message)
+            old = await self._too_old(request, [wanted])
+            if old:
+                raise old[wanted]
+            response = await route.call(broker, request(**_fields(wanted)))
             error = error_of(response, "describing ACLs", "DescribeAcls")
             if error is not None:
                 raise error
@@ -201,15 +214,33 @@ class AclCalls(AdminRequests):
         request: Any = protocol.DeleteAclsRequest
 
         async def send(broker: int, asked: list[AclFilter]) -> Mapping[AclFilter, list[AclBinding] | KafkaError]:
-            message = request(filters=[request.DeleteAclsFilter(**_fields(each)) for each in asked])
+            old = await self._too_old(request, asked)
+            sent = [each for each in asked if each not in old]
+            if not sent:
+                return old
+            message = request(filters=[request.DeleteAclsFilter(**_fields(each)) for each in sent])
             response = await route.call(broker, message)
-            return {
+            return old | {
                 each: error_of(result, f"deleting ACLs: {each}", "DeleteAcls") or _deleted(result)
-                for each, result in zip(asked, response.filter_results, strict=False)
+                for each, result in zip(sent, response.filter_results, strict=False)
             }
 
         route = self._any()
         return self._work(wanted, route, send, "deleting ACLs", timeout_ms_of(timeout))
+
+    async def _too_old(self, request: Any, asked: Iterable[Rule]) -> dict[Rule, Any]:
+        """Return the errors of rules about users if brokers do not know this type; they would call it unknown."""
+        users = [each for each in asked if each.resource_type == "User"]
+        if not users:
+            return {}
+        question = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
+        response = await self._any().call(ANY_BROKER, question)
+        newest = max((each.max_version for each in response.api_keys if each.api_key == request.api_key), default=-1)
+        if newest >= request.USERS:
+            return {}
+        name = request.__name__.removesuffix("Request")
+        text = f"ACLs of users need Kafka 3.3 or newer: the broker has {name} up to version {newest} only"
+        return dict.fromkeys(users, ProtocolError(text))
 
 
 def _spelled(what: str, value: Any, known: list[str]) -> str:

@@ -172,7 +172,10 @@ class UserCalls(AdminRequests):
         route = self._any()
 
         async def alter() -> Outcomes[str, None]:
-            made = await self._cluster.engine.in_thread(THREAD, _messages, changes)
+            try:
+                made = await self._cluster.engine.in_thread(THREAD, _messages, changes)
+            except RuntimeError:
+                raise KafkaError("passwords cannot be salted: the process cannot start a thread") from None
 
             async def send(broker: int, asked: list[str]) -> Mapping[str, KafkaError | None]:
                 parts = [made[user] for user in asked]

@@ -27,3 +27,5 @@ class CreateAclsRequest(Request[CreateAclsResponse], key=30, versions="1-3", fle
         permission_type: int8 = field("0+")
 
     creations: list[AclCreation] = field("0+")
+
+    USERS = 3  # users as resources (KIP-373)

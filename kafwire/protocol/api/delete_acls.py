@@ -39,3 +39,5 @@ class DeleteAclsRequest(Request[DeleteAclsResponse], key=31, versions="1-3", fle
         permission_type: int8 = field("0+")
 
     filters: list[DeleteAclsFilter] = field("0+")
+
+    USERS = 3  # users as resources (KIP-373)

@@ -43,3 +43,5 @@ class DescribeAclsRequest(Request[DescribeAclsResponse], key=29, versions="1-3",
     host_filter: str | None = field("0+", nullable="0+")
     operation: int8 = field("0+")
     permission_type: int8 = field("0+")
+
+    USERS = 3  # users as resources (KIP-373)

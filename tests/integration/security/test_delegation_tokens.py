@@ -1,4 +1,4 @@
-"""Delegation tokens (KIP-48) on a real broker: made, used, renewed and ended by kafwire, and used by Java."""
+"""Delegation tokens (KIP-48), real and embedded: made, used, renewed and ended by kafwire, and used by Java."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 import kafwire
 from kafwire.errors import AuthenticationError, AuthorizationError, BrokerError
-from kafwire.testing import KafkaCluster, Security
-from tests.support.acls import Operation, Resource, allow, deny, forget
+from kafwire.testing import EmbeddedKafka, KafkaCluster, Security
+from tests.support.acls import Cluster, Operation, Resource, allow, deny, forget
 from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import until
 from tests.support.doc_blocks import blocks, run_python
@@ -36,10 +36,15 @@ HOUR_MS = 3_600_000
 SOON_S = 10.0
 
 
-@pytest.fixture(scope="module")
-def secured() -> Iterator[KafkaCluster]:
+@pytest.fixture(scope="module", params=["kafka", "embedded"])
+def secured(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A node that gives tokens out, and on which alice may write to every topic."""
-    with KafkaCluster(security=LISTENERS, properties={"auto.create.topics.enable": True}) as running:
+    made: Any
+    if request.param == "embedded":
+        made = EmbeddedKafka(security=LISTENERS, plain=True)
+    else:
+        made = KafkaCluster(security=LISTENERS, properties={"auto.create.topics.enable": True})
+    with made as running:
         allow(running, "alice", Operation.ALL, Resource.TOPIC, "*")
         yield running
 
@@ -50,14 +55,12 @@ def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
         yield it
 
 
-def options(
-    cluster: KafkaCluster, user: str = "alice", mechanism: str = "SCRAM-SHA-256", **more: Any
-) -> dict[str, Any]:
+def options(cluster: Cluster, user: str = "alice", mechanism: str = "SCRAM-SHA-256", **more: Any) -> dict[str, Any]:
     made: dict[str, Any] = cluster.client_options(user, mechanism, listener="SASL_PLAINTEXT")
     return {name.replace(".", "_"): value for name, value in made.items()} | more
 
 
-def by_token(cluster: KafkaCluster, token: kafwire.DelegationToken, mechanism: str = "SCRAM-SHA-256") -> dict[str, Any]:
+def by_token(cluster: Cluster, token: kafwire.DelegationToken, mechanism: str = "SCRAM-SHA-256") -> dict[str, Any]:
     """Options by which a client authenticates with a token."""
     return options(
         cluster,
@@ -68,7 +71,7 @@ def by_token(cluster: KafkaCluster, token: kafwire.DelegationToken, mechanism: s
     )
 
 
-def known(cluster: KafkaCluster, token: kafwire.DelegationToken) -> None:
+def known(cluster: Cluster, token: kafwire.DelegationToken) -> None:
     """Return when the broker takes the token: it learns of it when its maker has it already."""
 
     def is_taken() -> bool:
@@ -81,7 +84,7 @@ def known(cluster: KafkaCluster, token: kafwire.DelegationToken) -> None:
     until(is_taken, "the token known to the broker", seconds=SOON_S)
 
 
-def made_by(cluster: KafkaCluster, user: str = "alice", **asked: Any) -> kafwire.DelegationToken:
+def made_by(cluster: Cluster, user: str = "alice", **asked: Any) -> kafwire.DelegationToken:
     """A token that the broker knows."""
     with kafwire.Client(**options(cluster, user)) as client:
         token = client.create_delegation_token(**asked)
@@ -89,7 +92,7 @@ def made_by(cluster: KafkaCluster, user: str = "alice", **asked: Any) -> kafwire
     return token
 
 
-def test_a_token_from_its_making_to_its_end(secured: KafkaCluster, flavour: Flavour) -> None:
+def test_a_token_from_its_making_to_its_end(secured: Cluster, flavour: Flavour) -> None:
     now_ms = time.time() * 1000
     made = options(secured)
     with flavour.client(made.pop("bootstrap_servers"), **made) as client:
@@ -118,7 +121,7 @@ def test_a_token_from_its_making_to_its_end(secured: KafkaCluster, flavour: Flav
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_records_by_a_token(secured: KafkaCluster, topic_name: str, mechanism: str) -> None:
+def test_records_by_a_token(secured: Cluster, topic_name: str, mechanism: str) -> None:
     token = made_by(secured)
     made = by_token(secured, token, mechanism)
     with kafwire.Producer(**made) as producer:
@@ -127,7 +130,7 @@ def test_records_by_a_token(secured: KafkaCluster, topic_name: str, mechanism: s
         assert [record.value for batch in consumer.poll(timeout=30) for record in batch] == [b"by token"]
 
 
-def test_a_token_is_its_owner_to_acls(secured: KafkaCluster, topic_name: str) -> None:
+def test_a_token_is_its_owner_to_acls(secured: Cluster, topic_name: str) -> None:
     token = made_by(secured)
     deny(secured, "alice", Operation.WRITE, Resource.TOPIC, topic_name)
     try:
@@ -139,7 +142,7 @@ def test_a_token_is_its_owner_to_acls(secured: KafkaCluster, topic_name: str) ->
         allow(secured, "alice", Operation.ALL, Resource.TOPIC, "*")
 
 
-def test_java_takes_a_token(secured: KafkaCluster, topic_name: str) -> None:
+def test_java_takes_a_token(secured: Cluster, topic_name: str) -> None:
     token = made_by(secured)
     made = secured.client_options("alice", "SCRAM-SHA-256", listener="SASL_PLAINTEXT", dialect="java")
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -150,7 +153,7 @@ def test_java_takes_a_token(secured: KafkaCluster, topic_name: str) -> None:
         assert java.produce(topic=topic_name, records=[Written(0, 1, None, b"by Java", ())], **asked) == [0]
 
 
-def test_javas_configuration_with_a_token(secured: KafkaCluster) -> None:
+def test_javas_configuration_with_a_token(secured: Cluster) -> None:
     token = made_by(secured)
     made: dict[str, Any] = secured.client_options("alice", "SCRAM-SHA-256", listener="SASL_PLAINTEXT", dialect="java")
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -161,7 +164,7 @@ def test_javas_configuration_with_a_token(secured: KafkaCluster) -> None:
         assert client.metadata([]).brokers
 
 
-def test_a_renewer_renews_and_others_do_not(secured: KafkaCluster) -> None:
+def test_a_renewer_renews_and_others_do_not(secured: Cluster) -> None:
     token = made_by(secured, renewers=["bob"])
     with kafwire.Client(**options(secured, "bob")) as client:
         assert client.renew_delegation_token(token.hmac.reveal()) >= token.expires_at_ms
@@ -174,7 +177,7 @@ def test_a_renewer_renews_and_others_do_not(secured: KafkaCluster) -> None:
         assert other.token_id not in {each.token_id for each in client.describe_delegation_tokens()}
 
 
-def test_a_token_for_another_user_needs_an_acl(secured: KafkaCluster) -> None:
+def test_a_token_for_another_user_needs_an_acl(secured: Cluster) -> None:
     with kafwire.Client(**options(secured, "bob")) as client:
         with pytest.raises(AuthorizationError) as caught:
             client.create_delegation_token(owner="alice")
@@ -189,7 +192,7 @@ def test_a_token_for_another_user_needs_an_acl(secured: KafkaCluster) -> None:
     assert (token.owner, token.requester) == ("User:alice", "User:bob")
 
 
-def test_a_client_with_a_token_gets_none(secured: KafkaCluster) -> None:
+def test_a_client_with_a_token_gets_none(secured: Cluster) -> None:
     token = made_by(secured)
     with kafwire.Client(**by_token(secured, token)) as client:
         for ask in (
@@ -202,7 +205,7 @@ def test_a_client_with_a_token_gets_none(secured: KafkaCluster) -> None:
                 ask()
 
 
-def test_an_anonymous_client_gets_none(secured: KafkaCluster) -> None:
+def test_an_anonymous_client_gets_none(secured: Cluster) -> None:
     by_tls: dict[str, Any] = secured.client_options(listener="SSL")
     made = {name.replace(".", "_"): value for name, value in by_tls.items()}
     for asked in (made, {"bootstrap_servers": secured.direct}):
@@ -218,9 +221,7 @@ def test_a_cluster_without_tokens(cluster: KafkaCluster) -> None:
         client.create_delegation_token()
 
 
-def test_an_expired_token_is_an_authentication_error_on_the_next_connection(
-    secured: KafkaCluster, topic_name: str
-) -> None:
+def test_an_expired_token_is_an_authentication_error_on_the_next_connection(secured: Cluster, topic_name: str) -> None:
     token = made_by(secured)
     with kafwire.Producer(**by_token(secured, token)) as producer:
         producer.send(topic_name, b"x").result(timeout=30)
@@ -244,7 +245,7 @@ def test_an_expired_token_is_an_authentication_error_on_the_next_connection(
         producer.send(topic_name, b"x").result(timeout=30)
 
 
-def test_a_token_that_ends_by_itself_ends_its_connections(secured: KafkaCluster, topic_name: str) -> None:
+def test_a_token_that_ends_by_itself_ends_its_connections(secured: Cluster, topic_name: str) -> None:
     """Brokers accept such a token, and then close the connection without a word: it is said nevertheless."""
     token = made_by(secured)
     with kafwire.Client(**options(secured)) as client:
@@ -264,14 +265,14 @@ def test_a_token_that_ends_by_itself_ends_its_connections(secured: KafkaCluster,
             consumer.subscribe([topic_name])
 
 
-def test_no_secret_is_shown(secured: KafkaCluster) -> None:
+def test_no_secret_is_shown(secured: Cluster) -> None:
     token = made_by(secured)
     assert token.hmac.reveal() not in f"{token} {token!r} {[token]}"
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(token)
 
 
-def test_the_example_of_the_page(secured: KafkaCluster, tmp_path: Path) -> None:
+def test_the_example_of_the_page(secured: Cluster, tmp_path: Path) -> None:
     (block,) = [block for block in blocks("python") if block.document == "delegation-tokens"]
     text = block.text.replace("broker:9094", secured.bootstrap_of("SASL_PLAINTEXT")).replace(
         "SASL_SSL", "SASL_PLAINTEXT"

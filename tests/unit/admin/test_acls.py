@@ -184,6 +184,31 @@ def test_a_cluster_without_an_authorizer_has_no_acls(flavour: Flavour) -> None:
             flavour.get(said())
 
 
+def test_an_old_broker_has_no_rules_about_users(guarded: Flavour) -> None:
+    """Such a broker would call the type unknown; the other rules are created."""
+    for node in guarded.world.nodes.values():
+        node.versions = dict.fromkeys(("CreateAcls", "DescribeAcls", "DeleteAcls"), (1, 2))
+    admin = guarded.admin()
+    user = AclBinding("User", "User:bob", "User:alice", "CreateTokens")
+    errors: dict[Any, KafkaError] = {}
+    guarded.get(admin.create_acls([user, READ], on_error=errors.__setitem__))
+    assert guarded.get(admin.describe_acls()) == [READ]
+    with pytest.raises(KafkaError, match=r"need Kafka 3.3 or newer: the broker has DescribeAcls up to version 2"):
+        guarded.get(admin.describe_acls(AclFilter("User")))
+    deleted = guarded.get(admin.delete_acls([AclFilter("User"), READ.to_filter()], on_error=errors.__setitem__))
+    assert deleted == {READ.to_filter(): [READ]}
+    assert list(errors) == [user, AclFilter("User")]
+    assert all("need Kafka 3.3 or newer" in str(error) for error in errors.values())
+
+
+def test_rules_about_users(guarded: Flavour) -> None:
+    admin = guarded.admin()
+    user = AclBinding("User", "User:bob", "User:alice", "CreateTokens")
+    guarded.get(admin.create_acls([user]))
+    assert guarded.get(admin.describe_acls(AclFilter("User"))) == [user]
+    assert guarded.get(admin.delete_acls([AclFilter("User")])) == {AclFilter("User"): [user]}
+
+
 def test_a_lost_connection_is_retried(guarded: Flavour) -> None:
     admin = filled(guarded)
     lost = [True]

@@ -114,6 +114,17 @@ def test_a_lost_connection_is_retried(flavour: Flavour) -> None:
     assert flavour.get(flavour.admin().describe_user_scram_credentials()) == {}
 
 
+def test_a_process_that_cannot_start_a_thread(flavour: Flavour, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_thread(*_: Any) -> Any:
+        failed = flavour.world.loop.create_future()
+        failed.set_exception(RuntimeError("can't start new thread"))
+        return failed
+
+    monkeypatch.setattr(flavour.engine, "in_thread", in_thread)
+    with pytest.raises(KafkaError, match="the process cannot start a thread"):
+        flavour.get(flavour.admin().alter_user_scram_credentials([ScramUpsertion("alice", SHA_256, CANARY)]))
+
+
 @pytest.mark.parametrize("users", [None, ["alice"]])
 def test_an_error_of_the_whole_response_names_the_permission(flavour: Flavour, users: Any) -> None:
     response = protocol.DescribeUserScramCredentialsResponse
