@@ -16,57 +16,9 @@ if TYPE_CHECKING:
     from kafwire.admin.topics import CreatedTopic, NewTopic
     from kafwire.admin.users import ScramCredential, ScramDeletion, ScramUpsertion
 
-__all__ = [
-    "AclBinding",
-    "AclFilter",
-    "ClusterBroker",
-    "ClusterDescription",
-    "CreatedTopic",
-    "FeatureDescription",
-    "FeatureRange",
-    "FeatureUpdate",
-    "LogDirDescription",
-    "MetadataQuorum",
-    "NewTopic",
-    "PartitionReassignment",
-    "QuorumReplica",
-    "QuotaEntity",
-    "QuotaFilter",
-    "QuotaMatch",
-    "RaftVoterEndpoint",
-    "ReplicaInfo",
-    "ReplicaLogDirs",
-    "ScramCredential",
-    "ScramDeletion",
-    "ScramUpsertion",
-    "TopicPartitionReplica",
-]
+__all__ = ["AclBinding", "AclFilter", "ClusterBroker", "ClusterDescription", "CreatedTopic", "FeatureDescription", "FeatureRange", "FeatureUpdate", "LogDirDescription", "MetadataQuorum", "NewTopic", "PartitionReassignment", "QuorumReplica", "QuotaEntity", "QuotaFilter", "QuotaMatch", "RaftVoterEndpoint", "ReplicaInfo", "ReplicaLogDirs", "ScramCredential", "ScramDeletion", "ScramUpsertion", "TopicPartitionReplica",]
 
-_HOMES = {
-    "AclBinding": "kafwire.admin.acls",
-    "AclFilter": "kafwire.admin.acls",
-    "ClusterBroker": "kafwire.admin.cluster",
-    "ClusterDescription": "kafwire.admin.cluster",
-    "CreatedTopic": "kafwire.admin.topics",
-    "FeatureDescription": "kafwire.admin.cluster",
-    "FeatureRange": "kafwire.admin.cluster",
-    "FeatureUpdate": "kafwire.admin.cluster",
-    "LogDirDescription": "kafwire.admin.replicas",
-    "MetadataQuorum": "kafwire.admin.quorum",
-    "NewTopic": "kafwire.admin.topics",
-    "PartitionReassignment": "kafwire.admin.replicas",
-    "QuorumReplica": "kafwire.admin.quorum",
-    "QuotaEntity": "kafwire.admin.quotas",
-    "QuotaFilter": "kafwire.admin.quotas",
-    "QuotaMatch": "kafwire.admin.quotas",
-    "RaftVoterEndpoint": "kafwire.admin.quorum",
-    "ReplicaInfo": "kafwire.admin.replicas",
-    "ReplicaLogDirs": "kafwire.admin.replicas",
-    "ScramCredential": "kafwire.admin.users",
-    "ScramDeletion": "kafwire.admin.users",
-    "ScramUpsertion": "kafwire.admin.users",
-    "TopicPartitionReplica": "kafwire.admin.replica_arguments",
-}
+_HOMES = {"AclBinding": "kafwire.admin.acls", "AclFilter": "kafwire.admin.acls", "ClusterBroker": "kafwire.admin.cluster", "ClusterDescription": "kafwire.admin.cluster", "CreatedTopic": "kafwire.admin.topics", "FeatureDescription": "kafwire.admin.cluster", "FeatureRange": "kafwire.admin.cluster", "FeatureUpdate": "kafwire.admin.cluster", "LogDirDescription": "kafwire.admin.replicas", "MetadataQuorum": "kafwire.admin.quorum", "NewTopic": "kafwire.admin.topics", "PartitionReassignment": "kafwire.admin.replicas", "QuorumReplica": "kafwire.admin.quorum", "QuotaEntity": "kafwire.admin.quotas", "QuotaFilter": "kafwire.admin.quotas", "QuotaMatch": "kafwire.admin.quotas", "RaftVoterEndpoint": "kafwire.admin.quorum", "ReplicaInfo": "kafwire.admin.replicas", "ReplicaLogDirs": "kafwire.admin.replicas", "ScramCredential": "kafwire.admin.users", "ScramDeletion": "kafwire.admin.users", "ScramUpsertion": "kafwire.admin.users", "TopicPartitionReplica": "kafwire.admin.replica_arguments",}
 
 if not TYPE_CHECKING:
     __getattr__ = lazy_names(__name__, _HOMES)

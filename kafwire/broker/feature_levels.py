@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-METADATA_VERSION = "metadata.version"
+METADATA_LEVEL = "metadata.version"
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 Range = tuple[int, int]
@@ -29,12 +29,12 @@ def problem_of(
     reason = _reason(levels.get(name, 0), supported.get(name, (0, 0)), controller, level, kind)
     if reason is not None:
         return f"Invalid update version {level} for feature {name}. {reason}"
-    if name == METADATA_VERSION and level < levels[name]:
+    if name == METADATA_LEVEL and level < levels[name]:
         if kind == UNSAFE_DOWNGRADE:
             reason = "Unsafe metadata downgrade is not supported in this version."
         else:
             reason = "Refusing to perform the requested downgrade because it might delete metadata information."
-        return f"Unsupported {METADATA_VERSION} downgrade from {levels[name]} to {level}. {reason}"
+        return f"Unsupported {METADATA_LEVEL} downgrade from {levels[name]} to {level}. {reason}"
     return None
 
 

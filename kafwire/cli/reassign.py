@@ -114,7 +114,6 @@ def move(
     moves = {place: its for place, its in planned.items() if its != list(current[place])}
     _show({place: (current[place], its) for place, its in moves.items()}, as_json)
     if not moves:
-        say("kafwire reassign move: no replica needs to move", err=True)
         return 0
     return _carry_out(moves, execute, "move", admin_options=(brokers, settings, config_file))
 
@@ -149,7 +148,8 @@ def cancel(
         as_json,
     )
     if not moves:
-        say("kafwire reassign cancel: no such reassignment is in progress", err=True)
+        if asked:
+            say("kafwire reassign cancel: these partitions do not move", err=True)
         return int(bool(asked))
     return _carry_out(dict.fromkeys(moves), execute, "cancel", admin_options=(brokers, settings, config_file))
 
@@ -199,7 +199,7 @@ def _show(moves: dict[TopicPartition, tuple[Sequence[int], Sequence[int]]], as_j
             {"topic": place.topic, "partition": place.partition, "before": list(before), "after": list(after)}
             for place, (before, after) in moves.items()
         )
-    elif moves:
+    else:
         rows = [
             (place.topic, str(place.partition), _nodes(before), _nodes(after))
             for place, (before, after) in moves.items()

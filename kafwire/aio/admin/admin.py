@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from kafwire.aio.bridge import on_engine
+from kafwire.aio.token_calls import AsyncTokenCalls
 from kafwire.aio.admin.acls import AsyncAclAdmin
 from kafwire.aio.admin.cluster import AsyncClusterAdmin
 from kafwire.aio.admin.quorum import AsyncQuorumAdmin
@@ -13,8 +15,6 @@ from kafwire.aio.admin.quotas import AsyncQuotaAdmin
 from kafwire.aio.admin.replicas import AsyncReplicaAdmin
 from kafwire.aio.admin.topics import AsyncTopicAdmin
 from kafwire.aio.admin.users import AsyncUserAdmin
-from kafwire.aio.bridge import on_engine
-from kafwire.aio.token_calls import AsyncTokenCalls
 from kafwire.calls.admin import AdminCalls
 from kafwire.calls.client import client_cluster, keywords_of
 from kafwire.config import ClientConfig
@@ -27,16 +27,7 @@ if TYPE_CHECKING:
 
 
 @described_by(ClientConfig)
-class AsyncAdmin(
-    AsyncAclAdmin,
-    AsyncClusterAdmin,
-    AsyncQuorumAdmin,
-    AsyncQuotaAdmin,
-    AsyncReplicaAdmin,
-    AsyncTopicAdmin,
-    AsyncUserAdmin,
-    AsyncTokenCalls,
-):
+class AsyncAdmin(AsyncAclAdmin, AsyncClusterAdmin, AsyncQuorumAdmin, AsyncQuotaAdmin, AsyncReplicaAdmin, AsyncTopicAdmin, AsyncUserAdmin, AsyncTokenCalls):
     """`kafwire.Admin` for asyncio. An async context manager.
 
     It connects on the first call. It may be created outside a running loop, and used from several loops and threads. A

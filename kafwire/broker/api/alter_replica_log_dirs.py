@@ -18,16 +18,19 @@ _SUFFIX = len(".-future") + 32
 
 
 def handle(state: ClusterState, request: Request) -> Response:
-    """Begin the move of each replica."""
+    """Begin the move of each replica; of several directories for a replica, the last one counts."""
     response = protocol.AlterReplicaLogDirsResponse
+    paths = {
+        (topic.name, index): each.path
+        for each in request.message.dirs
+        for topic in each.topics
+        for index in topic.partitions
+    }
     topics: dict[str, list[Any]] = {}
-    for each in request.message.dirs:
-        for topic in each.topics:
-            for index in topic.partitions:
-                code = _move(state, request.node, topic.name, index, each.path)
-                topics.setdefault(topic.name, []).append(
-                    response.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-                )
+    for (name, index), path in paths.items():
+        code = _move(state, request.node, name, index, path)
+        part = response.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+        topics.setdefault(name, []).append(part)
     return response(
         results=[
             response.AlterReplicaLogDirTopicResult(topic_name=name, partitions=parts) for name, parts in topics.items()

@@ -205,6 +205,15 @@ def test_a_move_is_cancelled_by_the_way_back(driver: Any) -> None:
     assert [name for name, *_ in places(driver)["/a"]] == ["t"]
 
 
+def test_the_last_of_several_directories_counts(driver: Any) -> None:
+    driver.state.topics.create("t", 1, 3)
+    request = protocol.AlterReplicaLogDirsRequest
+    topics = [request.AlterReplicaLogDirTopic(name="t", partitions=[0, 0])]
+    dirs = [request.AlterReplicaLogDir(path=path, topics=topics) for path in ("/none", "/b")]
+    (topic,) = driver.ask(request(dirs=dirs)).results
+    assert [(part.partition_index, part.error_code) for part in topic.partitions] == [(0, 0)]
+
+
 def test_replicas_that_do_not_move(driver: Any) -> None:
     partition = driver.state.topics.create("t", 1, 1).partitions[0]
     here, other = partition.leader, 1 + partition.leader % 3
