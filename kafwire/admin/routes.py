@@ -13,15 +13,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import COORDINATOR, COORDINATOR_ERRORS, find_coordinators
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import (
-    BrokerError,
-    ConfigError,
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeoutError,
-    ProtocolError,
-    broker_error,
-)
+from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError, broker_error
 
 K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
@@ -75,46 +67,51 @@ class AnyBroker(Generic[K]):
 
 
 class _Direct(Generic[K]):
-    """A route to brokers known by their ids."""
+    """A route to brokers known by their ids. `also`: error codes of one API after which a key is tried again too."""
 
     retried = ANYWHERE
     _role = "control"
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, also: Iterable[int] = ()) -> None:
         self._cluster = cluster
+        self.retried = self.retried.union(also)
+
+    async def version_of(self, broker: int, request: type[Any]) -> int:
+        """Return the version in which a broker gets requests of a class."""
+        connection = self._cluster.connection(broker, self._role)
+        await connection.open()
+        return connection.version_of(request)
 
     async def call(self, broker: int, message: Any, version: int | None = None) -> Any:
         """Send the request to that broker."""
         return await self._cluster.connection(broker, self._role).call(message, version=version)
 
-    async def version_of(self, broker: int, request: type[Any], at_most: int | None = None) -> int | None:
-        """Return the version of a request that is negotiated with that broker; None: the broker has no such API."""
-        connection = self._cluster.connection(broker, self._role)
-        await connection.open()
-        try:
-            return connection.version_of(request, at_most=at_most)
-        except ProtocolError:
-            return None
-
 
 class GivenBrokers(_Direct[K]):
     """The broker that a key names, for example a broker's own configuration."""
 
-    def __init__(self, cluster: Cluster, broker_of: Callable[[K], int]) -> None:
-        super().__init__(cluster)
+    def __init__(self, cluster: Cluster, broker_of: Callable[[K], int], *, also: Iterable[int] = ()) -> None:
+        super().__init__(cluster, also=also)
         self._broker_of = broker_of
         self._refreshes = False
+        self._seen: set[int] = set()
 
     async def brokers(self, keys: Collection[K]) -> Found[K]:
-        """Group keys by their broker. A broker that the metadata lacks is looked up once per attempt."""
+        """Group keys by their broker. A broker that the metadata lacks is looked up once per attempt.
+
+        A broker that was in the cluster may come back until the time limit.
+        """
         wanted = {key: self._broker_of(key) for key in keys}
         known = self._cluster.metadata.brokers
+        self._seen.update(known)
         if self._refreshes or any(broker not in known and broker != ANY for broker in wanted.values()):
             await self._cluster.refresh(at_once=True)
         found: dict[int, list[K]] = {}
         lost: dict[K, KafkaError] = {}
         for key, broker in wanted.items():
-            if broker != ANY and broker not in self._cluster.metadata.brokers:
+            if broker in self._seen and broker not in self._cluster.metadata.brokers:
+                lost[key] = KafkaConnectionError(f"broker {broker} left the cluster")
+            elif broker != ANY and broker not in self._cluster.metadata.brokers:
                 listed = ", ".join(map(str, sorted(self._cluster.metadata.brokers))) or "none"
                 lost[key] = ConfigError(f"broker {broker} is not in the cluster (its brokers: {listed})")
             else:
@@ -137,8 +134,10 @@ class Coordinators(_Direct[K]):
 
     retried = AT_COORDINATOR
 
-    def __init__(self, cluster: Cluster, key_type: int, name_of: Callable[[K], str] = str) -> None:
-        super().__init__(cluster)
+    def __init__(
+        self, cluster: Cluster, key_type: int, name_of: Callable[[K], str] = str, *, also: Iterable[int] = ()
+    ) -> None:
+        super().__init__(cluster, also=also)
         self._key_type = key_type
         self._name_of = name_of
         self._role = "control" if getattr(cluster.config, "single_socket", False) else COORDINATOR
