@@ -13,7 +13,15 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import COORDINATOR, COORDINATOR_ERRORS, find_coordinators
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError, broker_error
+from kafwire.errors import (
+    BrokerError,
+    ConfigError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+    broker_error,
+)
 
 K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
@@ -85,6 +93,15 @@ class _Direct(Generic[K]):
     async def call(self, broker: int, message: Any, version: int | None = None) -> Any:
         """Send the request to that broker."""
         return await self._cluster.connection(broker, self._role).call(message, version=version)
+
+    async def offered(self, broker: int, request: type[Any], at_most: int | None = None) -> int | None:
+        """Return the version that is negotiated for a request; None: the broker has no version that kafwire has."""
+        connection = self._cluster.connection(broker, self._role)
+        await connection.open()
+        try:
+            return connection.version_of(request, at_most=at_most)
+        except ProtocolError:
+            return None
 
 
 class GivenBrokers(_Direct[K]):
