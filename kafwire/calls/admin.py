@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from kafwire.admin.group_offsets import GroupOffsetCalls
+from kafwire.admin.groups import GroupCalls
 from kafwire.admin.topics import TopicCalls
 from kafwire.calls.tokens import TokenRequests
 
 __all__ = ["AdminCalls"]
 
 
-class AdminCalls(TopicCalls, TokenRequests):
+class AdminCalls(TopicCalls, GroupCalls, GroupOffsetCalls, TokenRequests):
     """The calls of `Admin` and `AsyncAdmin`, which document them."""
