@@ -1,0 +1,206 @@
+"""The calls of `Admin` about groups on a real Kafka, and the same outcomes on the embedded broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import kafwire
+from kafwire import TopicPartition, protocol
+from kafwire.admin.group_types import GROUP_TYPES
+from kafwire.errors import KafkaError
+from kafwire.testing import EmbeddedKafka, KafkaCluster
+from tests.support.deadlines import until
+from tests.support.group.classic_member import joined_classic
+from tests.support.stream.streams_group_walk import HEARTBEAT, subtopology
+
+TOPIC = "admin-groups"
+T0, T1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
+CLASSIC, CONSUMER, SHARE, STREAMS = GROUPS = [f"{TOPIC}-{kind}" for kind in GROUP_TYPES]
+
+
+@contextmanager
+def members(bootstrap: str) -> Iterator[kafwire.Client]:
+    """A group of each type with a member. Afterwards the members have left."""
+    with kafwire.Client(bootstrap, client_id="member") as client:
+
+        def call(group: str, message: Any) -> Any:
+            found = client.call(protocol.FindCoordinatorRequest(key_type=0, coordinator_keys=[group])).coordinators[0]
+            response = client.call(message, broker=found.node_id)
+            assert not response.error_code, response
+            return response
+
+        kinds: dict[str, Any] = {
+            CONSUMER: protocol.ConsumerGroupHeartbeatRequest,
+            SHARE: protocol.ShareGroupHeartbeatRequest,
+            STREAMS: HEARTBEAT,
+        }
+        nothing: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+        first: dict[str, dict[str, Any]] = {
+            CONSUMER: {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [TOPIC], "topic_partitions": []},
+            SHARE: {"subscribed_topic_names": [TOPIC]},
+            STREAMS: {
+                "instance_id": "one",
+                "rebalance_timeout_ms": 60_000,
+                "process_id": "p",
+                "topology": HEARTBEAT.Topology(subtopologies=[subtopology("0", (TOPIC,))]),
+                **nothing,
+            },
+        }
+        member_id = "AAAAAAAAAAAAAAAAAAAAAA"
+        epochs: dict[str, int] = {}
+
+        def beat(group: str) -> int:
+            epoch = epochs.get(group, 0)
+            fields = first[group] if not epoch else {"instance_id": "one"} if group == STREAMS else {}
+            response = call(group, kinds[group](group_id=group, member_id=member_id, member_epoch=epoch, **fields))
+            epochs[group] = response.member_epoch
+            return epochs[group]
+
+        with joined_classic(bootstrap, CLASSIC, {TOPIC: [0, 1]}, instance_id="one"), kafwire.Admin(bootstrap) as admin:
+            for group in kinds:
+                beat(group)
+
+            def are_assigned() -> bool:
+                for group in kinds:
+                    beat(group)
+                found = admin.describe_groups(GROUPS).values()
+                return all(each.state == "Stable" and each.members[0].assignment for each in found)
+
+            until(are_assigned, "all groups are stable", 60)
+            yield client
+        for group, kind in kinds.items():
+            fields = {"instance_id": "one"} if group == STREAMS else {}
+            call(group, kind(group_id=group, member_id=member_id, member_epoch=-1, **fields))
+
+
+class Errors(dict[Any, str]):
+    """The names of errors, by key."""
+
+    def __call__(self, key: Any, error: KafkaError) -> None:
+        """Take one."""
+        self[key] = getattr(error, "name", type(error).__name__)
+
+
+def with_members(admin: kafwire.Admin) -> dict[str, Any]:
+    """The outcomes of calls while the groups have members."""
+    found: dict[str, Any] = {}
+    names = set(GROUPS)
+    for what, filters in {
+        "all": {},
+        "share": {"types": ["share"]},
+        "empty": {"states": ["Empty"]},
+        "consumers": {"protocol_types": ["consumer"]},
+    }.items():
+        listed = [each for each in admin.list_groups(**filters) if each.group_id in names]  # type: ignore[arg-type]
+        found[f"list {what}"] = [(each.group_id, each.type, each.state, each.protocol_type) for each in listed]
+    errors = Errors()
+    described = admin.describe_groups([*GROUPS, "admin-groups-none"], authorized_operations=True, on_error=errors)
+    found["describe errors"] = errors
+    for name, its in described.items():
+        (member,) = its.members
+        found[f"describe {name}"] = (its.type, its.state, its.assignor, its.protocol_type, its.authorized_operations)
+        found[f"member {name}"] = (
+            *(member.instance_id, member.client_id, member.protocol, member.assignment, member.target_assignment),
+            *(member.topics, member.pattern, member.rack_id, member.problem),
+        )
+    streams = described[STREAMS]
+    assert streams.members[0].streams is not None
+    found["streams"] = (streams.topology, streams.members[0].streams)
+    for name in GROUPS:
+        alter, delete, whole, gone = Errors(), Errors(), Errors(), Errors()
+        admin.alter_group_offsets(name, {T0: 1}, on_error=alter)
+        admin.delete_group_offsets(name, [T0], on_error=delete)
+        admin.delete_group_offsets(name, [TOPIC], on_error=whole)
+        admin.delete_groups([name, "admin-groups-none"], on_error=gone)
+        found[f"refused {name}"] = (alter, delete, whole, gone)
+        left = Errors()
+        admin.remove_members(name, ["nobody"], on_error=left)
+        admin.remove_members(name, instance_ids=["none"], on_error=left)
+        found[f"unknown members of {name}"] = left
+    return found
+
+
+def without_members(admin: kafwire.Admin) -> dict[str, Any]:
+    """The outcomes of calls about groups without members."""
+    found: dict[str, Any] = {}
+    for name in GROUPS:
+        altered = Errors()
+        admin.alter_group_offsets(name, {T0: 2, T1: 3, (TOPIC, 9): 1}, on_error=altered)
+        found[f"altered {name}"] = altered
+    new = "admin-groups-new"
+    admin.alter_group_offsets(new, {T0: 1}, type="share")
+    admin.alter_group_offsets(CLASSIC, {T0: (5, "note")})
+    asked: dict[str, Any] = dict.fromkeys((*GROUPS, new, "admin-groups-none"))
+    found["offsets"] = admin.list_group_offsets(asked)
+    found["named"] = admin.list_group_offsets({name: [T1, (TOPIC, 9)] for name in asked}, require_stable=True)
+    for name in GROUPS:
+        errors = Errors()
+        admin.delete_group_offsets(name, [TOPIC] if name == SHARE else [T0, (TOPIC, 9)], on_error=errors)
+        admin.delete_group_offsets(name, ["admin-groups-no-topic"], on_error=errors)
+        found[f"deleted {name}"] = errors
+    found["left"] = admin.list_group_offsets(asked)
+    gone = Errors()
+    admin.delete_groups([*GROUPS, new, "admin-groups-none"], on_error=gone)
+    found["gone"] = gone
+    found["afterwards"] = [each for each in admin.list_groups() if each.group_id in asked]
+    return found
+
+
+def outcomes(bootstrap: str) -> dict[str, Any]:
+    with kafwire.Client(bootstrap) as client, kafwire.Producer(bootstrap) as producer:
+        client.create_topic(TOPIC, partitions=2)
+        for number in range(10):
+            producer.send(TOPIC, b"value", partition=number % 2)
+    with kafwire.Admin(bootstrap) as admin:
+        with members(bootstrap):
+            found = with_members(admin)
+        return found | without_members(admin)
+
+
+@pytest.fixture(scope="module")
+def real(cluster: KafkaCluster) -> dict[str, Any]:
+    return outcomes(cluster.bootstrap)
+
+
+def test_groups_of_all_types(real: dict[str, Any]) -> None:
+    assert [each[1] for each in real["list all"]] == ["classic", "consumer", "share", "streams"]
+    assert [each[0] for each in real["list share"]] == [SHARE]
+    assert real["describe errors"] == {"admin-groups-none": "GROUP_ID_NOT_FOUND"}
+    offsets = real["offsets"]
+    assert {where: its.offset for where, its in offsets[STREAMS].items()} == {T0: 2, T1: 3}
+    assert (offsets[CLASSIC][T0].metadata, offsets["admin-groups-none"]) == ("note", {})
+    assert {where: its.offset for where, its in offsets[SHARE].items()} == {T0: 2, T1: 3}
+    assert real["left"][SHARE] == {}
+    assert real["gone"] == {"admin-groups-none": "GROUP_ID_NOT_FOUND"}
+    assert real["afterwards"] == []
+
+
+def test_outcomes_on_the_embedded_broker_are_the_same(real: dict[str, Any]) -> None:
+    with EmbeddedKafka() as kafka:
+        embedded = outcomes(kafka.bootstrap)
+    different = {what: (real[what], embedded.get(what)) for what in real if real[what] != embedded.get(what)}
+    assert not different
+
+
+def test_members_are_removed(cluster: KafkaCluster) -> None:
+    group, topic = "admin-groups-removed", "admin-groups-removed"
+
+    async def go() -> None:
+        async with kafwire.AsyncAdmin(cluster.bootstrap) as admin:
+            found = await admin.describe_groups([group])
+            (member,) = found[group].members
+            await admin.remove_members(group, [member], reason="a test")
+            assert (await admin.describe_groups([group]))[group].members == ()
+
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic, partitions=1)
+    with joined_classic(cluster.bootstrap, group, {topic: [0]}, instance_id="one"):
+        asyncio.run(go())
+    with joined_classic(cluster.bootstrap, group, {topic: [0]}), kafwire.Admin(cluster.bootstrap) as admin:
+        admin.remove_members(group)
+        assert admin.describe_groups([group])[group].is_empty
