@@ -171,7 +171,7 @@ def _offsets_in(
     if part.error_code:
         return broker_error(part.error_code, what, api="OffsetFetch", group=group)
     found, codes = fetched(part.topics, partitions, {}, version)
-    for (topic, partition), code in codes:
+    for (topic, partition), code in sorted(codes, key=_is_unstable):  # a permanent error before one that passes
         return broker_error(code, f"{what}: {topic}-{partition}", api="OffsetFetch", topic=topic, group=group)
     offsets: Offsets = {
         TopicPartition(*where): None
@@ -182,6 +182,10 @@ def _offsets_in(
     if partitions is None:
         return {where: its for where, its in offsets.items() if its is not None}
     return {where: offsets.get(where) for where in partitions}
+
+
+def _is_unstable(failed: tuple[Partition, int]) -> bool:
+    return failed[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
 async def _version(route: Coordinators[Any], broker: int, request: Any) -> int:

@@ -3,79 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 import kafwire
-from kafwire import TopicPartition, protocol
+from kafwire import TopicPartition
 from kafwire.admin.group_types import GROUP_TYPES
 from kafwire.errors import KafkaError
 from kafwire.testing import EmbeddedKafka, KafkaCluster
-from tests.support.deadlines import until
 from tests.support.group.classic_member import joined_classic
-from tests.support.stream.streams_group_walk import HEARTBEAT, subtopology
+from tests.support.group.every_type import every_type
 
 TOPIC = "admin-groups"
 T0, T1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 CLASSIC, CONSUMER, SHARE, STREAMS = GROUPS = [f"{TOPIC}-{kind}" for kind in GROUP_TYPES]
-
-
-@contextmanager
-def members(bootstrap: str) -> Iterator[kafwire.Client]:
-    """A group of each type with a member. Afterwards the members have left."""
-    with kafwire.Client(bootstrap, client_id="member") as client:
-
-        def call(group: str, message: Any) -> Any:
-            found = client.call(protocol.FindCoordinatorRequest(key_type=0, coordinator_keys=[group])).coordinators[0]
-            response = client.call(message, broker=found.node_id)
-            assert not response.error_code, response
-            return response
-
-        kinds: dict[str, Any] = {
-            CONSUMER: protocol.ConsumerGroupHeartbeatRequest,
-            SHARE: protocol.ShareGroupHeartbeatRequest,
-            STREAMS: HEARTBEAT,
-        }
-        nothing: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
-        first: dict[str, dict[str, Any]] = {
-            CONSUMER: {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [TOPIC], "topic_partitions": []},
-            SHARE: {"subscribed_topic_names": [TOPIC]},
-            STREAMS: {
-                "instance_id": "one",
-                "rebalance_timeout_ms": 60_000,
-                "process_id": "p",
-                "topology": HEARTBEAT.Topology(subtopologies=[subtopology("0", (TOPIC,))]),
-                **nothing,
-            },
-        }
-        member_id = "AAAAAAAAAAAAAAAAAAAAAA"
-        epochs: dict[str, int] = {}
-
-        def beat(group: str) -> int:
-            epoch = epochs.get(group, 0)
-            fields = first[group] if not epoch else {"instance_id": "one"} if group == STREAMS else {}
-            response = call(group, kinds[group](group_id=group, member_id=member_id, member_epoch=epoch, **fields))
-            epochs[group] = response.member_epoch
-            return epochs[group]
-
-        with joined_classic(bootstrap, CLASSIC, {TOPIC: [0, 1]}, instance_id="one"), kafwire.Admin(bootstrap) as admin:
-            for group in kinds:
-                beat(group)
-
-            def are_assigned() -> bool:
-                for group in kinds:
-                    beat(group)
-                found = admin.describe_groups(GROUPS).values()
-                return all(each.state == "Stable" and each.members[0].assignment for each in found)
-
-            until(are_assigned, "all groups are stable", 60)
-            yield client
-        for group, kind in kinds.items():
-            fields = {"instance_id": "one"} if group == STREAMS else {}
-            call(group, kind(group_id=group, member_id=member_id, member_epoch=-1, **fields))
 
 
 class Errors(dict[Any, str]):
@@ -157,7 +99,7 @@ def outcomes(bootstrap: str) -> dict[str, Any]:
         for number in range(10):
             producer.send(TOPIC, b"value", partition=number % 2)
     with kafwire.Admin(bootstrap) as admin:
-        with members(bootstrap):
+        with every_type(bootstrap, TOPIC, TOPIC):
             found = with_members(admin)
         return found | without_members(admin)
 
