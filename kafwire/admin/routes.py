@@ -57,7 +57,7 @@ class Route(Protocol[K]):
 class AnyBroker(Generic[K]):
     """Any broker; the controller of a ZooKeeper cluster for the requests that only it executes."""
 
-    retried = ANYWHERE
+    retried: frozenset[int] = ANYWHERE
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -77,7 +77,7 @@ class AnyBroker(Generic[K]):
 class _Direct(Generic[K]):
     """A route to brokers known by their ids. `also`: error codes of one API after which a key is tried again too."""
 
-    retried = ANYWHERE
+    retried: frozenset[int] = ANYWHERE
     _role = "control"
 
     def __init__(self, cluster: Cluster, *, also: Iterable[int] = ()) -> None:
@@ -149,7 +149,7 @@ class GivenBrokers(_Direct[K]):
 class Coordinators(_Direct[K]):
     """The coordinator of each key: of a group, or of a transactional id."""
 
-    retried = AT_COORDINATOR
+    retried: frozenset[int] = AT_COORDINATOR
 
     def __init__(
         self, cluster: Cluster, key_type: int, name_of: Callable[[K], str] = str, *, also: Iterable[int] = ()
@@ -186,7 +186,7 @@ class Coordinators(_Direct[K]):
 class Leaders(_Direct[K]):
     """The leader of each partition."""
 
-    retried = AT_LEADER
+    retried: frozenset[int] = AT_LEADER
 
     def __init__(self, cluster: Cluster, partition_of: Callable[[K], tuple[str, int]]) -> None:
         super().__init__(cluster)
@@ -230,7 +230,9 @@ class Leaders(_Direct[K]):
             code = metadata.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return broker_error(code, f"looking up topic {topic!r}", api="Metadata", topic=topic)
         if partition not in info.partitions:
-            return ConfigError(f"topic {topic!r} has partitions 0 to {max(info.partitions, default=-1)}, not {partition}")
+            return ConfigError(
+                f"topic {topic!r} has partitions 0 to {max(info.partitions, default=-1)}, not {partition}"
+            )
         return broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader", topic=topic)
 
 
