@@ -93,7 +93,7 @@ class GroupOffsetCalls(AdminRequests):
     def alter_group_offsets(
         self,
         group: str,
-        offsets: Mapping[Partition, int | tuple[int, str]],
+        offsets: Mapping[TopicPartition, int | tuple[int, str]],
         *,
         type: str | None,  # noqa: A002  # Kafka's word
         timeout: float | None,
@@ -202,7 +202,9 @@ async def _commit(
     """Set committed offsets by one OffsetCommit without a member."""
     request: Any = protocol.OffsetCommitRequest
     version = await _version(route, broker, request)
-    response = await route.call(broker, commit_request(group, dict(offsets), {}), version)
+    response = await route.call(
+        broker, commit_request(group, {(topic, number): its for (topic, number), its in offsets.items()}, {}), version
+    )
     results = commit_results(response, offsets, {}, version)
     return {TopicPartition(*where): _commit_error(code, group, where) for where, code in results}
 
@@ -369,15 +371,16 @@ async def _forget_topics(
     error = error_of(response, what, api, group=group)
     if error is not None:
         raise error
-    found = {
+    found: dict[TopicPartition | str, KafkaError | None] = {
         each.topic_name: error_of(each, f"{what}: {each.topic_name}", api, topic=each.topic_name, group=group)
         for each in response.responses
     }
     # The response for a group without any state names no topic.
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return {
-        topic: found[topic] if topic in found else broker_error(code, f"{what}: no state of {topic}") for topic in names
-    }
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for topic in names:
+        if topic not in found:
+            found[topic] = broker_error(missing, f"{what}: no state of {topic}", api=api, topic=topic, group=group)
+    return found
 
 
 def _not_by_partition(group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition | str, KafkaError]:

@@ -224,7 +224,7 @@ _READERS: Mapping[str, Callable[[Any, int, Collection[TopicPartition]], GroupDes
 }
 
 
-def sorted_groups(by_broker: Mapping[int, Iterable[GroupListing]]) -> list[GroupListing]:
+def sorted_groups(by_broker: Mapping[int, list[GroupListing]]) -> list[GroupListing]:
     """Return the groups of all brokers by their ids."""
     return sorted((each for its in by_broker.values() for each in its), key=lambda each: each.group_id)
 

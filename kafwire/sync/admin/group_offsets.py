@@ -55,7 +55,7 @@ class GroupOffsetAdmin(AdminFace):
     def alter_group_offsets(
         self,
         group: str,
-        offsets: Mapping[tuple[str, int], int | tuple[int, str]],
+        offsets: Mapping[TopicPartition, int | tuple[int, str]],
         *,
         type: str | None = None,  # noqa: A002  # Kafka's word
         timeout: float | None = None,

@@ -72,7 +72,7 @@ def without_members(admin: kafwire.Admin) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in GROUPS:
         altered = Errors()
-        admin.alter_group_offsets(name, {T0: 2, T1: 3, (TOPIC, 9): 1}, on_error=altered)
+        admin.alter_group_offsets(name, {T0: 2, T1: 3, TopicPartition(TOPIC, 9): 1}, on_error=altered)
         found[f"altered {name}"] = altered
     new = "admin-groups-new"
     admin.alter_group_offsets(new, {T0: 1}, type="share")

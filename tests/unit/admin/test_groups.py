@@ -277,8 +277,8 @@ def test_groups_are_deleted(flavour: Flavour, groups: MadeGroups) -> None:
     admin = flavour.admin()
     errors: dict[str, KafkaError] = {}
     flavour.get(admin.delete_groups(["e", "c", "x", "f"], on_error=errors.__setitem__))
-    assert [str(error).split(":")[0] for error in errors.values()] == ["NON_EMPTY_GROUP", "GROUP_ID_NOT_FOUND"]
-    assert list(errors) == ["c", "x"]
+    named = {key: error.name for key, error in errors.items() if isinstance(error, BrokerError)}
+    assert named == {"c": "NON_EMPTY_GROUP", "x": "GROUP_ID_NOT_FOUND"}
     assert [each.group_id for each in flavour.get(admin.list_groups())] == ["c"]
     with pytest.raises(BrokerError, match="deleting group x"):
         flavour.get(admin.delete_groups(["x"]))
