@@ -65,6 +65,7 @@ def every_type(bootstrap: str, prefix: str, topic: str) -> Iterator[dict[str, st
             found = admin.describe_groups(names.values()).values()
             return all(each.state == "Stable" and len(each.members[0].assignment) == 2 for each in found)
 
+        admin.list_group_offsets(names.values())  # waits for the coordinators of a new cluster
         with joined_classic(bootstrap, names[CLASSIC], {topic: [0, 1]}, instance_id=INSTANCE):
             for kind, fields in first_fields(topic).items():
                 epochs[kind] = beat(kind, 0, **fields)
