@@ -9,6 +9,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kafwire.admin.acls import AclBinding, AclFilter
     from kafwire.admin.cluster import ClusterBroker, ClusterDescription, FeatureDescription, FeatureRange, FeatureUpdate
+    from kafwire.admin.group_offsets import GroupOffset
+    from kafwire.admin.group_types import (
+        GroupDescription,
+        GroupListing,
+        GroupMember,
+        InternalTopic,
+        StreamsAssignment,
+        StreamsMember,
+        StreamsSubtopology,
+        StreamsTask,
+        StreamsTopology,
+        TopologyDescription,
+        TopologyNode,
+    )
     from kafwire.admin.quorum import MetadataQuorum, QuorumReplica, RaftVoterEndpoint
     from kafwire.admin.quotas import QuotaEntity, QuotaFilter, QuotaMatch
     from kafwire.admin.replica_arguments import TopicPartitionReplica
@@ -16,9 +30,81 @@ if TYPE_CHECKING:
     from kafwire.admin.topics import CreatedTopic, NewTopic
     from kafwire.admin.users import ScramCredential, ScramDeletion, ScramUpsertion
 
-__all__ = ["AclBinding", "AclFilter", "ClusterBroker", "ClusterDescription", "CreatedTopic", "FeatureDescription", "FeatureRange", "FeatureUpdate", "LogDirDescription", "MetadataQuorum", "NewTopic", "PartitionReassignment", "QuorumReplica", "QuotaEntity", "QuotaFilter", "QuotaMatch", "RaftVoterEndpoint", "ReplicaInfo", "ReplicaLogDirs", "ScramCredential", "ScramDeletion", "ScramUpsertion", "TopicPartitionReplica",]
+__all__ = [
+    "AclBinding",
+    "AclFilter",
+    "ClusterBroker",
+    "ClusterDescription",
+    "CreatedTopic",
+    "FeatureDescription",
+    "FeatureRange",
+    "FeatureUpdate",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
+    "GroupOffset",
+    "InternalTopic",
+    "LogDirDescription",
+    "MetadataQuorum",
+    "NewTopic",
+    "PartitionReassignment",
+    "QuorumReplica",
+    "QuotaEntity",
+    "QuotaFilter",
+    "QuotaMatch",
+    "RaftVoterEndpoint",
+    "ReplicaInfo",
+    "ReplicaLogDirs",
+    "ScramCredential",
+    "ScramDeletion",
+    "ScramUpsertion",
+    "StreamsAssignment",
+    "StreamsMember",
+    "StreamsSubtopology",
+    "StreamsTask",
+    "StreamsTopology",
+    "TopicPartitionReplica",
+    "TopologyDescription",
+    "TopologyNode",
+]
 
-_HOMES = {"AclBinding": "kafwire.admin.acls", "AclFilter": "kafwire.admin.acls", "ClusterBroker": "kafwire.admin.cluster", "ClusterDescription": "kafwire.admin.cluster", "CreatedTopic": "kafwire.admin.topics", "FeatureDescription": "kafwire.admin.cluster", "FeatureRange": "kafwire.admin.cluster", "FeatureUpdate": "kafwire.admin.cluster", "LogDirDescription": "kafwire.admin.replicas", "MetadataQuorum": "kafwire.admin.quorum", "NewTopic": "kafwire.admin.topics", "PartitionReassignment": "kafwire.admin.replicas", "QuorumReplica": "kafwire.admin.quorum", "QuotaEntity": "kafwire.admin.quotas", "QuotaFilter": "kafwire.admin.quotas", "QuotaMatch": "kafwire.admin.quotas", "RaftVoterEndpoint": "kafwire.admin.quorum", "ReplicaInfo": "kafwire.admin.replicas", "ReplicaLogDirs": "kafwire.admin.replicas", "ScramCredential": "kafwire.admin.users", "ScramDeletion": "kafwire.admin.users", "ScramUpsertion": "kafwire.admin.users", "TopicPartitionReplica": "kafwire.admin.replica_arguments",}
+_HOMES = {
+    "AclBinding": "kafwire.admin.acls",
+    "AclFilter": "kafwire.admin.acls",
+    "ClusterBroker": "kafwire.admin.cluster",
+    "ClusterDescription": "kafwire.admin.cluster",
+    "CreatedTopic": "kafwire.admin.topics",
+    "FeatureDescription": "kafwire.admin.cluster",
+    "FeatureRange": "kafwire.admin.cluster",
+    "FeatureUpdate": "kafwire.admin.cluster",
+    "GroupDescription": "kafwire.admin.group_types",
+    "GroupListing": "kafwire.admin.group_types",
+    "GroupMember": "kafwire.admin.group_types",
+    "GroupOffset": "kafwire.admin.group_offsets",
+    "InternalTopic": "kafwire.admin.group_types",
+    "LogDirDescription": "kafwire.admin.replicas",
+    "MetadataQuorum": "kafwire.admin.quorum",
+    "NewTopic": "kafwire.admin.topics",
+    "PartitionReassignment": "kafwire.admin.replicas",
+    "QuorumReplica": "kafwire.admin.quorum",
+    "QuotaEntity": "kafwire.admin.quotas",
+    "QuotaFilter": "kafwire.admin.quotas",
+    "QuotaMatch": "kafwire.admin.quotas",
+    "RaftVoterEndpoint": "kafwire.admin.quorum",
+    "ReplicaInfo": "kafwire.admin.replicas",
+    "ReplicaLogDirs": "kafwire.admin.replicas",
+    "ScramCredential": "kafwire.admin.users",
+    "ScramDeletion": "kafwire.admin.users",
+    "ScramUpsertion": "kafwire.admin.users",
+    "StreamsAssignment": "kafwire.admin.group_types",
+    "StreamsMember": "kafwire.admin.group_types",
+    "StreamsSubtopology": "kafwire.admin.group_types",
+    "StreamsTask": "kafwire.admin.group_types",
+    "StreamsTopology": "kafwire.admin.group_types",
+    "TopicPartitionReplica": "kafwire.admin.replica_arguments",
+    "TopologyDescription": "kafwire.admin.group_types",
+    "TopologyNode": "kafwire.admin.group_types",
+}
 
 if not TYPE_CHECKING:
     __getattr__ = lazy_names(__name__, _HOMES)

@@ -267,7 +267,7 @@ class ClusterCalls(AdminRequests):
                 response = await route.call(broker, message)
             return error_of(response, what, "UnregisterBroker")
 
-        route = self._any_also({ErrorCode.REQUEST_TIMED_OUT})
+        route = self._any(also={ErrorCode.REQUEST_TIMED_OUT})
         return self._single(route, send, what, timeout_ms_of(timeout))
 
 

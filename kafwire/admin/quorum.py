@@ -134,7 +134,7 @@ class QuorumCalls(AdminRequests):
                 return ProtocolError(f"{what}: the response has {listed}, not {METADATA_TOPIC}-0")
             return error_of(found[0][1], what, "DescribeQuorum") or _quorum(found[0][1], response.nodes)
 
-        route = self._any_also(MOVING)
+        route = self._any(also=MOVING)
         return self._single(route, send, what, timeout_ms_of(timeout))
 
     def add_raft_voter(
@@ -198,7 +198,7 @@ class QuorumCalls(AdminRequests):
                 response = await route.call(broker, message)
             return error_of(response, what, "UnregisterController")
 
-        route = self._any_also({ErrorCode.REQUEST_TIMED_OUT})
+        route = self._any(also={ErrorCode.REQUEST_TIMED_OUT})
         return self._single(route, send, what, timeout_ms_of(timeout))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kafwire.admin.acls import AclCalls
 from kafwire.admin.cluster import ClusterCalls
+from kafwire.admin.group_offsets import GroupOffsetCalls
+from kafwire.admin.groups import GroupCalls
 from kafwire.admin.quorum import QuorumCalls
 from kafwire.admin.quotas import QuotaCalls
 from kafwire.admin.replicas import ReplicaCalls
@@ -14,5 +16,16 @@ from kafwire.calls.tokens import TokenRequests
 __all__ = ["AdminCalls"]
 
 
-class AdminCalls(AclCalls, ClusterCalls, QuorumCalls, QuotaCalls, ReplicaCalls, TopicCalls, UserCalls, TokenRequests):
+class AdminCalls(
+    AclCalls,
+    ClusterCalls,
+    GroupOffsetCalls,
+    GroupCalls,
+    QuorumCalls,
+    QuotaCalls,
+    ReplicaCalls,
+    TopicCalls,
+    UserCalls,
+    TokenRequests,
+):
     """The calls of `Admin` and `AsyncAdmin`, which document them."""

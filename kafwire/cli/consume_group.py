@@ -5,6 +5,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from kafwire.cli.connection import only
 from kafwire.cli.consume_source import (
     SILENCE_S,
     Piece,
@@ -16,7 +17,7 @@ from kafwire.cli.consume_source import (
     rows_before,
     warn_late,
 )
-from kafwire.cli.group_requests import Groups
+from kafwire.cli.group_requests import committed_offsets
 from kafwire.cli.output import say
 from kafwire.cluster.list_offsets import may_pass
 from kafwire.errors import CommitFailedError, ConfigError, KafkaError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["GroupReading", "GroupReadingToEnds", "open_group"]
 
 _LOOK_EVERY_S = 1.0  # between two looks at other members' commits
+_LOOK_LIMIT_S = 5.0  # a coordinator that moves stops the reading for this long at most
 
 
 def open_group(client: "Client", wanted: Wanted, options: Mapping[str, Any], *, ends: bool) -> "GroupReading":
@@ -95,11 +97,14 @@ class GroupReadingToEnds(GroupReading):
     """
 
     def __init__(self, consumer: "Consumer", client: "Client", wanted: Wanted, options: Mapping[str, Any]) -> None:
+        from kafwire import Admin
+        from kafwire.config import ClientConfig
+
         super().__init__(consumer)
         self._client = client
+        self._admin = Admin(**only(options, ClientConfig))
         self._wanted = wanted
         self._options = options
-        self._groups = Groups(client)
         self._ends: dict[TopicPartition, int] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._late: dict[TopicPartition, KafkaError] = {}  # partitions with unknown end offsets
@@ -114,6 +119,13 @@ class GroupReadingToEnds(GroupReading):
             self.close()
             raise
         self._looked = monotonic()
+
+    def close(self) -> None:
+        """Leave the group, as `GroupReading.close` does, and close all connections."""
+        try:
+            super().close()
+        finally:
+            self._admin.close()
 
     def _add(self, ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]) -> None:
         for tp, position in positions.items():
@@ -172,7 +184,7 @@ class GroupReadingToEnds(GroupReading):
     def _look_at_commits(self) -> None:
         # Does not wait for open transactions as `Consumer.committed` does: that would hold this member's partitions.
         try:
-            found = self._groups.committed(self._wanted.group or "")
+            found = committed_offsets(self._admin, self._wanted.group or "", _LOOK_LIMIT_S)
         except KafkaError as error:
             if not may_pass(error):
                 raise

@@ -19,7 +19,8 @@ from kafwire.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafwire.cli.group_requests import Group, Groups, Member
+    from kafwire.admin import GroupDescription, GroupMember
+    from kafwire.cli.group_requests import Groups
 
 __all__ = ["command"]
 
@@ -63,20 +64,20 @@ _Settings = tuple[str, ...]
 
 @contextmanager
 def _groups(brokers: str | None, settings: _Settings, config_file: Path | None) -> Iterator[Groups]:
-    from kafwire.cli.group_requests import Groups
-    from kafwire.cli.topic_changes import client_of
+    from kafwire.cli.group_requests import open_groups
 
-    with client_of(brokers, settings, config_file) as client:
-        yield Groups(client)
+    with open_groups(brokers, settings, config_file) as groups:
+        yield groups
 
 
 @command.command("list")
 @_connected
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each group.")
-def list_groups(brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool) -> None:
+def list_groups(brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool) -> int:
     """List all groups: consumer groups and others."""
+    failures = _Failures()
     with _groups(brokers, settings, config_file) as groups:
-        found = groups.all()
+        found = groups.admin.list_groups(on_error=failures)
     if as_json:
         _write(
             {
@@ -88,9 +89,10 @@ def list_groups(brokers: str | None, settings: _Settings, config_file: Path | No
             }
             for each in found
         )
-        return
+        return failures.code
     rows = [(each.group_id, each.type, each.state, each.protocol_type, str(each.coordinator)) for each in found]
     print_table(_GROUP_HEADER, rows)
+    return failures.code
 
 
 @command.command("describe")
@@ -131,12 +133,12 @@ def members(
         (
             group.group_id,
             member.member_id,
-            member.instance_id,
+            member.instance_id or "",
             member.client_id,
             member.host,
-            str(member.epoch) if member.epoch >= 0 else "",
-            "?" if member.problem else _runs(member.partitions),
-            " ".join((member.tasks or {}).get("active", ())),
+            "" if member.epoch is None else str(member.epoch),
+            "?" if member.problem else _runs(member.assignment),
+            " ".join(map(str, member.streams.assignment.active)) if member.streams is not None else "",
         )
         for group in found
         for member in group.members
@@ -240,7 +242,7 @@ def reset_offsets(
     warn_of_seconds("groups", [to_time or ""], "--to-time ")
     with _groups(brokers, settings, config_file) as groups:
         try:
-            group: Group | None = groups.describe(name)
+            group: GroupDescription | None = groups.admin.describe_groups([name])[name]
         except BrokerError as error:
             if error.name != "GROUP_ID_NOT_FOUND" or not topics:
                 raise
@@ -261,7 +263,7 @@ def reset_offsets(
             what = "--by needs a committed offset, and there is none" if has_no_base else "does not exist"
             say(f"kafwire groups: {where.topic}-{where.partition}: {what}", err=True)
         if execute and after:
-            groups.set_offsets(group, name, after)
+            groups.admin.alter_group_offsets(name, after, type=None if group is None else group.type)
         elif after and not dry_run:
             say("kafwire groups: this is only the plan: add --execute to apply it", err=True)
         return int(len(after) < len(chosen) or not chosen)
@@ -285,42 +287,50 @@ def delete(names: Sequence[str], brokers: str | None, settings: _Settings, confi
     if not yes and not confirmed(f"Delete {', '.join(names)} and the offsets in it?"):
         say("kafwire groups delete: no group was deleted", err=True)
         return 1
-    code = 0
+    failures = _Failures()
     with _groups(brokers, settings, config_file) as groups:
-        for name in dict.fromkeys(names):
-            try:
-                groups.delete(name)
-            except BrokerError as error:
-                say(f"kafwire groups: {error}", err=True)
-                code = 1
-            else:
-                say(f"deleted {name}")
-    return code
+        groups.admin.delete_groups(names, on_error=failures)
+    for name in dict.fromkeys(names):
+        if name not in failures.keys:
+            say(f"deleted {name}")
+    return failures.code
 
 
 # -- shared functions
 
 
-def _described(groups: Groups, names: Iterable[str]) -> tuple[list[Group], int]:
+class _Failures:
+    """Prints the errors of a call, and remembers their keys."""
+
+    def __init__(self) -> None:
+        self.keys: set[object] = set()
+
+    def __call__(self, key: object, error: KafkaError) -> None:
+        """Take the error of a key."""
+        self.keys.add(key)
+        say(f"kafwire groups: {error}", err=True)
+
+    @property
+    def code(self) -> int:
+        """The exit code of the command."""
+        return int(bool(self.keys))
+
+
+def _described(groups: Groups, names: Iterable[str]) -> tuple[list[GroupDescription], int]:
     """Return the existing groups, and an exit code."""
-    found, code = [], 0
-    for name in dict.fromkeys(names):
-        try:
-            found.append(groups.describe(name))
-        except KafkaError as error:
-            say(f"kafwire groups: {error}", err=True)
-            code = 1
+    failures = _Failures()
+    found = [*groups.admin.describe_groups(names, on_error=failures).values()]
     for group in found:
         for member in (each for each in group.members if each.problem):
             what = f"the assignment of member {member.member_id} of group {group.group_id} cannot be decoded"
             say(f"kafwire groups: {what}: {member.problem}", err=True)
-    return found, code
+    return found, failures.code
 
 
 _Row = tuple[str, str, int, int | None, int | None, int | None, list[str]]
 
 
-def _rows_of(groups: Groups, found: Iterable[Group]) -> tuple[list[_Row], int]:
+def _rows_of(groups: Groups, found: Iterable[GroupDescription]) -> tuple[list[_Row], int]:
     """Return the lags of all groups that do not fail, and an exit code."""
     rows, code = list[_Row](), 0
     for group in found:
@@ -332,9 +342,9 @@ def _rows_of(groups: Groups, found: Iterable[Group]) -> tuple[list[_Row], int]:
     return rows, code
 
 
-def _lags(groups: Groups, group: Group) -> list[_Row]:
+def _lags(groups: Groups, group: GroupDescription) -> list[_Row]:
     committed, lags = groups.offsets(group)
-    read = {where for member in group.members for where in member.partitions}
+    read = {where for member in group.members for where in member.assignment}
     places = sorted({*committed, *read, *(lags or ())})
     ends = groups.ends(places, "latest")
     rows: list[_Row] = []
@@ -407,7 +417,7 @@ def _targets(
     return after
 
 
-def _as_json(group: Group) -> dict[str, Any]:
+def _as_json(group: GroupDescription) -> dict[str, Any]:
     return {
         "group": group.group_id,
         "type": group.type,
@@ -418,15 +428,18 @@ def _as_json(group: Group) -> dict[str, Any]:
     }
 
 
-def _member_json(member: Member) -> dict[str, Any]:
+def _member_json(member: GroupMember) -> dict[str, Any]:
+    tasks = None if member.streams is None else member.streams.assignment
     return {
         "memberId": member.member_id,
-        "instanceId": member.instance_id or None,
+        "instanceId": member.instance_id,
         "clientId": member.client_id,
         "host": member.host,
-        "epoch": member.epoch if member.epoch >= 0 else None,
-        "partitions": None if member.problem else [where._asdict() for where in member.partitions],
-        "tasks": member.tasks,
+        "epoch": member.epoch,
+        "partitions": None if member.problem else [where._asdict() for where in member.assignment],
+        "tasks": None
+        if tasks is None
+        else {role: [str(task) for task in getattr(tasks, role)] for role in ("active", "standby", "warmup")},
     }
 
 

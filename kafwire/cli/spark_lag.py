@@ -62,15 +62,13 @@ def lag(
     """Show committed offsets, ends and the difference."""
     if (checkpoint is None) == (group is None):
         raise click.UsageError("give either CHECKPOINT or --group GROUP")
-    from kafwire.cli.group_requests import Groups
-    from kafwire.cli.topic_changes import client_of
+    from kafwire.cli.group_requests import open_groups
 
     batch = _newest(checkpoint) if checkpoint is not None else None
     if checkpoint is not None and batch is None:
         say(f"kafwire spark lag: {checkpoint} has no committed batch yet", err=True)
         return 1
-    with client_of(brokers, settings, config_file) as client:
-        groups = Groups(client)
+    with open_groups(brokers, settings, config_file) as groups:
         offsets = batch.offsets if batch is not None else groups.committed(str(group))
         rows = _rows(groups, offsets)
     code = _print(rows, batch, as_json=as_json)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
@@ -17,6 +17,17 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import COORDINATOR_ERRORS, Coordinator
 from kafwire.cluster.list_offsets import may_pass
 from kafwire.cluster.metadata import NO_TOPIC_ID
+from kafwire.cluster.offset_requests import (
+    Code,
+    Committed,
+    OffsetToCommit,
+    Partition,
+    commit_request,
+    commit_results,
+    fetch_request,
+    fetched,
+    fetched_groups,
+)
 from kafwire.cluster.topic_lookup import UnknownResponses
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
@@ -32,6 +43,16 @@ from kafwire.errors import (
 )
 from kafwire.types import ConsumerGroupMetadata
 
+__all__ = [
+    "Committed",
+    "CommittingMember",
+    "GroupOffsets",
+    "OffsetToCommit",
+    "came_back",
+    "lost_to_others",
+    "went_meanwhile",
+]
+
 # Codes for a non-member's commit while the group has members; which one depends on the group's protocol.
 MEMBERS_ONLY = (
     *(ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS),
@@ -42,25 +63,6 @@ GONE = {*MEMBERS_ONLY, ErrorCode.GROUP_ID_NOT_FOUND} - {ErrorCode.FENCED_INSTANC
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 DOING = {"OffsetFetch": "fetching the offsets", "OffsetCommit": "committing"}
-
-Partition = tuple[str, int]
-Code = tuple[Partition, int]
-
-
-class OffsetToCommit(NamedTuple):
-    """The `offset` of the next record to read; `leader_epoch` of the last one read (-1: unknown, KIP-320)."""
-
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
-
-
-class Committed(NamedTuple):
-    """A group's committed offset of a partition."""
-
-    offset: int
-    leader_epoch: int
-    metadata: str
 
 
 class CommittingMember(Protocol):
@@ -352,46 +354,14 @@ class GroupOffsets:
             ids |= await self._topic_ids(topic for topic in _topics(partitions) if topic not in ids)
             if NO_TOPIC_ID in ids.values():
                 version = connection.version_of(request, at_most=request.BY_TOPIC_ID - 1)
-        by_topic = _by_topic(partitions)
-        if version >= request.GROUPS:
-            topics = [
-                request.OffsetFetchRequestTopics(
-                    name=topic, topic_id=ids.get(topic, NO_TOPIC_ID), partition_indexes=numbers
-                )
-                for topic, numbers in by_topic.items()
-            ]
-            group = request.OffsetFetchRequestGroup(group_id=self.group_id, topics=topics)
-            message = request(groups=[group], require_stable=True)
-        else:
-            named = [
-                request.OffsetFetchRequestTopic(name=topic, partition_indexes=numbers)
-                for topic, numbers in by_topic.items()
-            ]
-            message = request(group_id=self.group_id, topics=named, require_stable=True)
+        message = fetch_request({self.group_id: partitions}, version, ids, require_stable=True)
         me = None if self.member is None else self.member.metadata()
         response = await connection.call(message, version=version)
-        if version >= request.GROUPS:
-            groups = [group for group in response.groups if group.group_id == self.group_id]
-            if not groups:
-                raise ProtocolError(
-                    f"{connection.where} sent a response without group {self.group_id!r}",
-                    api="OffsetFetchResponse",
-                    version=version,
-                )
-            response = groups[0]
-        if response.error_code:
-            self._fence([response.error_code], me)
-            raise broker_error(response.error_code, api="OffsetFetch", group=self.group_id)
-        found: dict[Partition, Committed | None] = {}
-        codes: list[Code] = []
-        for where, part in _requested(response.topics, partitions, ids, by_topic_id=version >= request.BY_TOPIC_ID):
-            if part.error_code:
-                codes.append((where, part.error_code))
-            elif part.committed_offset < 0:
-                found[where] = None
-            else:
-                found[where] = Committed(part.committed_offset, part.committed_leader_epoch, part.metadata or "")
-        return found, codes
+        part = fetched_groups(response, [self.group_id], version, connection.where)[self.group_id]
+        if part.error_code:
+            self._fence([part.error_code], me)
+            raise broker_error(part.error_code, api="OffsetFetch", group=self.group_id)
+        return fetched(part.topics, partitions, ids, version)
 
     async def _commit(
         self, connection: BrokerConnection, offsets: Mapping[Partition, OffsetToCommit], known: dict[str, uuid.UUID]
@@ -403,33 +373,14 @@ class GroupOffsets:
             ids = {topic: known[topic] for topic in _topics(offsets)}
             if NO_TOPIC_ID in ids.values():
                 version = connection.version_of(request, at_most=request.BY_TOPIC_ID - 1)
-        topics = [
-            request.OffsetCommitRequestTopic(
-                name=topic,
-                topic_id=ids.get(topic, NO_TOPIC_ID),
-                partitions=[
-                    request.OffsetCommitRequestPartition(
-                        partition_index=number,
-                        committed_offset=offsets[topic, number].offset,
-                        committed_leader_epoch=offsets[topic, number].leader_epoch,
-                        committed_metadata=offsets[topic, number].metadata,
-                    )
-                    for number in numbers
-                ],
-            )
-            for topic, numbers in _by_topic(offsets).items()
-        ]
-        message = request(group_id=self.group_id, topics=topics)
+        message = commit_request(self.group_id, offsets, ids)
         me = None if self.member is None else self.member.metadata()
         if me is not None:
             message.generation_id_or_member_epoch, message.member_id = me.generation_id, me.member_id
             message.group_instance_id = me.group_instance_id
         response = await connection.call(message, version=version)
         self._fence([part.error_code for topic in response.topics for part in topic.partitions], me)
-        return [
-            (where, part.error_code)
-            for where, part in _requested(response.topics, offsets, ids, by_topic_id=version >= request.BY_TOPIC_ID)
-        ]
+        return commit_results(response, offsets, ids, version)
 
     def _fence(self, codes: Iterable[int], sent_as: ConsumerGroupMetadata | None) -> None:
         """Report a code for a member that is gone to the membership, with the member that sent the request."""
@@ -439,20 +390,6 @@ class GroupOffsets:
 
     def _what(self, partitions: Iterable[Partition]) -> str:
         return f"{_names(partitions)} of group {self.group_id!r}"
-
-
-def _requested(
-    topics: Iterable[Any], partitions: Iterable[Partition], topic_ids: Mapping[str, uuid.UUID], *, by_topic_id: bool
-) -> Iterator[tuple[Partition, Any]]:
-    """Yield the requested partitions of a response. A damaged response may name others, which belong to no caller."""
-    wanted = set(partitions)
-    names = {topic_id: topic for topic, topic_id in topic_ids.items()}
-    for topic in topics:
-        name = names.get(topic.topic_id, "") if by_topic_id else topic.name
-        for part in topic.partitions:
-            where = (name, part.partition_index)
-            if where in wanted:
-                yield where, part
 
 
 def lost_to_others(partitions: Sequence[Partition], group_id: str) -> CommitFailedError:
@@ -492,13 +429,6 @@ class _Final(KafkaError):
 
 def _topics(partitions: Iterable[Partition]) -> list[str]:
     return list(dict.fromkeys(topic for topic, _ in partitions))
-
-
-def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
-    grouped: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        grouped.setdefault(topic, []).append(partition)
-    return grouped
 
 
 def _names(partitions: Iterable[Partition]) -> str:

@@ -71,13 +71,13 @@ _TASKS = {
     "read": (
         _READ,
         (*_FOREIGN, "kafwire.config.producer", "kafwire.producer", "kafwire.records._encode", "kafwire.aio"),
-        152,
+        153,
     ),
     "send": (_SEND, (*_FOREIGN, "kafwire.config.consumer", "kafwire.consumer", "kafwire.aio"), 133),
     "async read": (
         _ASYNC_READ,
         (*_FOREIGN, "kafwire.config.producer", "kafwire.producer", "kafwire.records._encode", "kafwire.sync"),
-        154,
+        155,
     ),
     "async send": (_ASYNC_SEND, (*_FOREIGN, "kafwire.config.consumer", "kafwire.consumer", "kafwire.sync"), 135),
 }

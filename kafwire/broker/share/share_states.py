@@ -129,8 +129,9 @@ class ShareStates:
                 self.reset(group_id, topic_id, index, UNKNOWN)
 
     def reset(self, group_id: str, topic_id: uuid.UUID, index: int, start: int) -> None:
-        """Let a group start again at an offset."""
-        self._keep(group_id, topic_id, index, ShareState(start)).save()
+        """Let a group start again at an offset, from which on no record is final."""
+        complete = UNKNOWN if start == UNKNOWN else 0
+        self._keep(group_id, topic_id, index, ShareState(start, complete)).save()
 
     def _keep(self, group_id: str, topic_id: uuid.UUID, index: int, stored: ShareState) -> ShareState:
         key = [group_id, str(topic_id), index]

@@ -32,3 +32,4 @@ class LeaveGroupRequest(Request[LeaveGroupResponse], key=13, versions="0-5", fle
     members: list[MemberIdentity] = field("3+")
 
     MEMBERS = since(members)  # KIP-345
+    REASONS = since(MemberIdentity.reason)  # KIP-800

@@ -1,6 +1,6 @@
 """ListGroups (16): the groups that one broker coordinates. See KIP-518 (states), KIP-848 (types)."""
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
+from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, since
 
 
 class ListGroupsResponse(Response, key=16, versions="0-5", flexible="3+"):
@@ -22,3 +22,5 @@ class ListGroupsRequest(Request[ListGroupsResponse], key=16, versions="0-5", fle
 
     states_filter: list[str] = field("4+")
     types_filter: list[str] = field("5+")
+
+    TYPES = since(types_filter)  # KIP-848

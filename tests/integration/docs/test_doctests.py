@@ -3,8 +3,8 @@
 They find `bootstrap`, the broker's address; `topic`, which has three records in its one `partition`; `other_topic`,
 which has one partition and no records; `new_topic`, a name that is free; a `client`, a `producer`, and a `consumer`
 of the partition that begins with the first record; and `cluster`, the `KafkaCluster` itself. `share_group` is a share
-group that begins with the first record too. `sasl_options` are those of a client of a secured cluster, where it is
-`admin`. `folder` is an empty one.
+group that begins with the first record too; `group` has committed the offset 1 in the partition. `sasl_options` are those
+of a client of a secured cluster, where it is `admin`. `folder` is an empty one.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def names(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> Iterator[di
                 "partition": partition,
                 "other_topic": other_topic,
                 "new_topic": f"{topic_name}-new",
+                "group": group_with_offset(bootstrap, f"{topic_name}-readers", partition),
                 "share_group": share_group(client, f"{topic_name}-workers"),
                 "client": client,
                 "producer": producer,
@@ -54,6 +55,13 @@ def names(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> Iterator[di
                 "cluster": cluster,
                 "folder": tmp_path,
             }
+
+
+def group_with_offset(bootstrap: str, name: str, partition: kafwire.TopicPartition) -> str:
+    """Let a group without members have read one record."""
+    with kafwire.Admin(bootstrap) as admin:
+        admin.alter_group_offsets(name, {partition: 1})
+    return name
 
 
 def share_group(client: kafwire.Client, name: str) -> str:

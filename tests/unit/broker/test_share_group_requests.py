@@ -310,7 +310,7 @@ def test_offsets_are_described_altered_and_deleted() -> None:
     part = alter.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=3)
     alter.topics = [alter.AlterShareGroupOffsetsRequestTopic(topic_name="t", partitions=[part])]
     assert codes(group.ask(alter)) == [0]
-    assert group.offsets() == [(3, -1)]
+    assert group.offsets() == [(3, 1)], "no record from a new start offset on is final"
     assert group.fetch("b", 0) == {0: [(3, 3, 1)]}
     epoch = group.beat("b", 0).member_epoch
     assert group.ask(alter).error_code == ErrorCode.NON_EMPTY_GROUP

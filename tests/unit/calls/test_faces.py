@@ -32,6 +32,8 @@ FACES = [
     ("producer", "Producer"),
     ("share_consumer", "ShareConsumer"),
     ("partition_stream", "PartitionStream"),
+    ("admin/groups", "GroupAdmin"),
+    ("admin/group_offsets", "GroupOffsetAdmin"),
 ]
 # Methods without a common call, and why.
 WITHOUT = {

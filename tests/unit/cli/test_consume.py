@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kafwire
+from kafwire.admin import GroupOffset
 from kafwire.cli import consume_group, main
 from kafwire.cli.consume_source import rows_before
 from kafwire.cluster.broker_connection import host_and_port
@@ -192,19 +193,22 @@ class FakeConsumer:
         self.world.closed.append("consumer")
 
 
-class FakeGroups:
+class FakeAdmin:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def committed(self, group: str) -> dict[TopicPartition, int]:
-        assert group == "g"
-        return dict(self.world.stored)
+    def list_group_offsets(self, groups: list[str], **_: Any) -> dict[str, dict[TopicPartition, GroupOffset]]:
+        assert groups == ["g"]
+        return {"g": {where: GroupOffset(offset) for where, offset in self.world.stored.items()}}
+
+    def close(self) -> None:
+        pass
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
-    monkeypatch.setattr(consume_group, "Groups", lambda _: FakeGroups(made))
+    monkeypatch.setattr(kafwire, "Admin", lambda **_: FakeAdmin(made), raising=False)
     monkeypatch.setattr(kafwire, "Client", made.client)
     monkeypatch.setattr(kafwire, "Consumer", made.consumer, raising=False)
     for name in ("KAFWIRE_BROKERS", "KAFWIRE_CONFIG"):
@@ -375,10 +379,10 @@ def test_records_of_a_partition_whose_leader_is_back_are_read_to_its_end(world: 
 def test_a_coordinator_that_moves_does_not_end_the_read_of_a_group(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def committed(*_: Any) -> None:
+    def committed(*_: Any, **__: Any) -> None:
         raise KafkaConnectionError("the coordinator moves")
 
-    monkeypatch.setattr(FakeGroups, "committed", committed)
+    monkeypatch.setattr(FakeAdmin, "list_group_offsets", committed)
     world.polled = iter([[batch_of(number, LOW, HIGH) for number in range(3)]])
     assert run("orders", "-G", "g", "-e").exit_code == 0
 
@@ -785,10 +789,10 @@ def test_a_partition_that_is_revoked_at_its_end_is_no_error(world: World, monkey
 
 
 def test_a_member_whose_ends_cannot_be_found_leaves(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def committed(*_: Any) -> None:
+    def committed(*_: Any, **__: Any) -> None:
         raise KafkaError("no response")
 
-    monkeypatch.setattr(FakeGroups, "committed", committed)
+    monkeypatch.setattr(FakeAdmin, "list_group_offsets", committed)
     assert run("orders", "-G", "g", "-e").stderr == "kafwire: no response\n"
     assert world.closed == ["consumer", "client"]
 
