@@ -17,7 +17,7 @@ V = TypeVar("V")
 # Sends one request about these keys to a broker; returns a result or an error for each key.
 Send = Callable[[int, list[K]], Awaitable[Mapping[K, V | KafkaError]]]
 
-__all__ = ["Send", "ask", "error_of"]
+__all__ = ["Send", "ask", "error_of", "one_by_one"]
 
 
 async def ask(
@@ -101,6 +101,22 @@ async def ask(
     return Outcomes(
         {key: results[key] for key in order if key in results}, {key: errors[key] for key in order if key in errors}
     )
+
+
+def one_by_one(send_one: Callable[[int, K], Awaitable[V | KafkaError]]) -> Send[K, V]:
+    """Return the `Send` of an API whose requests are about one key each: they are sent at the same time."""
+
+    async def outcome(broker: int, key: K) -> V | KafkaError:
+        try:
+            return await send_one(broker, key)
+        except KafkaError as error:
+            return error
+
+    async def send(broker: int, keys: list[K]) -> Mapping[K, V | KafkaError]:
+        found = await asyncio.gather(*(outcome(broker, key) for key in keys))
+        return dict(zip(keys, found, strict=True))
+
+    return send
 
 
 MISSING: Any = object()

@@ -43,11 +43,27 @@ class AdminRequests:
     def _any(self) -> AnyBroker[Any]:
         return AnyBroker(self._cluster)
 
-    def _given(self, broker_of: Callable[[K], int]) -> GivenBrokers[K]:
-        return GivenBrokers(self._cluster, broker_of)
+    def _everywhere(
+        self, route: Route[int], send: Send[int, V], what: str, timeout_ms: float | None
+    ) -> Work[Outcomes[int, V]]:
+        """Return the work of a call to all brokers; its keys are their ids."""
 
-    def _coordinators(self, key_type: int, name_of: Callable[[K], str] = str) -> Coordinators[K]:
-        return Coordinators(self._cluster, key_type, name_of)
+        async def run() -> Outcomes[int, V]:
+            started_ms = self._cluster.engine.now_ms()
+            limit_ms = self._cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+            await self._cluster.retrying(partial(self._cluster.refresh, at_once=True), what, limit_ms)
+            left_ms = limit_ms - (self._cluster.engine.now_ms() - started_ms)
+            return await ask(self._cluster, sorted(self._cluster.metadata.brokers), route, send, what, left_ms)
+
+        return run
+
+    def _given(self, broker_of: Callable[[K], int], *, also: Iterable[int] = ()) -> GivenBrokers[K]:
+        return GivenBrokers(self._cluster, broker_of, also=also)
+
+    def _coordinators(
+        self, key_type: int, name_of: Callable[[K], str] = str, *, also: Iterable[int] = ()
+    ) -> Coordinators[K]:
+        return Coordinators(self._cluster, key_type, name_of, also=also)
 
     def _leaders(self, partition_of: Callable[[K], tuple[str, int]]) -> Leaders[K]:
         return Leaders(self._cluster, partition_of)

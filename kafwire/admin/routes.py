@@ -49,7 +49,7 @@ class Route(Protocol[K]):
 class AnyBroker(Generic[K]):
     """Any broker; the controller of a ZooKeeper cluster for the requests that only it executes."""
 
-    retried = ANYWHERE
+    retried: frozenset[int] = ANYWHERE
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -67,13 +67,20 @@ class AnyBroker(Generic[K]):
 
 
 class _Direct(Generic[K]):
-    """A route to brokers known by their ids."""
+    """A route to brokers known by their ids. `also`: error codes of one API after which a key is tried again too."""
 
-    retried = ANYWHERE
+    retried: frozenset[int] = ANYWHERE
     _role = "control"
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, also: Iterable[int] = ()) -> None:
         self._cluster = cluster
+        self.retried = self.retried.union(also)
+
+    async def version_of(self, broker: int, request: type[Any]) -> int:
+        """Return the version in which a broker gets requests of a class."""
+        connection = self._cluster.connection(broker, self._role)
+        await connection.open()
+        return connection.version_of(request)
 
     async def call(self, broker: int, message: Any, version: int | None = None) -> Any:
         """Send the request to that broker."""
@@ -83,21 +90,28 @@ class _Direct(Generic[K]):
 class GivenBrokers(_Direct[K]):
     """The broker that a key names, for example a broker's own configuration."""
 
-    def __init__(self, cluster: Cluster, broker_of: Callable[[K], int]) -> None:
-        super().__init__(cluster)
+    def __init__(self, cluster: Cluster, broker_of: Callable[[K], int], *, also: Iterable[int] = ()) -> None:
+        super().__init__(cluster, also=also)
         self._broker_of = broker_of
         self._refreshes = False
+        self._seen: set[int] = set()
 
     async def brokers(self, keys: Collection[K]) -> Found[K]:
-        """Group keys by their broker. A broker that the metadata lacks is looked up once per attempt."""
+        """Group keys by their broker. A broker that the metadata lacks is looked up once per attempt.
+
+        A broker that was in the cluster may come back until the time limit.
+        """
         wanted = {key: self._broker_of(key) for key in keys}
         known = self._cluster.metadata.brokers
+        self._seen.update(known)
         if self._refreshes or any(broker not in known and broker != ANY for broker in wanted.values()):
             await self._cluster.refresh(at_once=True)
         found: dict[int, list[K]] = {}
         lost: dict[K, KafkaError] = {}
         for key, broker in wanted.items():
-            if broker != ANY and broker not in self._cluster.metadata.brokers:
+            if broker in self._seen and broker not in self._cluster.metadata.brokers:
+                lost[key] = KafkaConnectionError(f"broker {broker} left the cluster")
+            elif broker != ANY and broker not in self._cluster.metadata.brokers:
                 listed = ", ".join(map(str, sorted(self._cluster.metadata.brokers))) or "none"
                 lost[key] = ConfigError(f"broker {broker} is not in the cluster (its brokers: {listed})")
             else:
@@ -118,10 +132,12 @@ class GivenBrokers(_Direct[K]):
 class Coordinators(_Direct[K]):
     """The coordinator of each key: of a group, or of a transactional id."""
 
-    retried = AT_COORDINATOR
+    retried: frozenset[int] = AT_COORDINATOR
 
-    def __init__(self, cluster: Cluster, key_type: int, name_of: Callable[[K], str] = str) -> None:
-        super().__init__(cluster)
+    def __init__(
+        self, cluster: Cluster, key_type: int, name_of: Callable[[K], str] = str, *, also: Iterable[int] = ()
+    ) -> None:
+        super().__init__(cluster, also=also)
         self._key_type = key_type
         self._name_of = name_of
         self._role = "control" if getattr(cluster.config, "single_socket", False) else COORDINATOR
@@ -153,7 +169,7 @@ class Coordinators(_Direct[K]):
 class Leaders(_Direct[K]):
     """The leader of each partition."""
 
-    retried = AT_LEADER
+    retried: frozenset[int] = AT_LEADER
 
     def __init__(self, cluster: Cluster, partition_of: Callable[[K], tuple[str, int]]) -> None:
         super().__init__(cluster)
@@ -197,7 +213,9 @@ class Leaders(_Direct[K]):
             code = metadata.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return broker_error(code, f"looking up topic {topic!r}", api="Metadata", topic=topic)
         if partition not in info.partitions:
-            return ConfigError(f"topic {topic!r} has partitions 0 to {max(info.partitions, default=-1)}, not {partition}")
+            return ConfigError(
+                f"topic {topic!r} has partitions 0 to {max(info.partitions, default=-1)}, not {partition}"
+            )
         return broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader", topic=topic)
 
 
