@@ -54,6 +54,7 @@ _PERMISSIONS: Mapping[str, Mapping[int, Permission]] = {
         _CLUSTER: Permission("DescribeConfigs"),
     },
     "DescribeProducers": {_TOPIC: Permission("Read")},
+    "DescribeTransactions": {_TRANSACTIONAL_ID: Permission("Describe")},
     "EndTxn": {_TRANSACTIONAL_ID: Permission("Write")},
     "Fetch": {_TOPIC: Permission("Read"), _CLUSTER: Permission("ClusterAction")},
     "FindCoordinator": {_GROUP: Permission("Describe"), _TRANSACTIONAL_ID: Permission("Describe")},
@@ -77,6 +78,7 @@ _PERMISSIONS: Mapping[str, Mapping[int, Permission]] = {
         _GROUP: Permission("Read"),
         _TRANSACTIONAL_ID: Permission("Write"),
     },
+    "WriteTxnMarkers": {_CLUSTER: Permission("Alter", "ClusterAction on the Cluster")},
 }
 
 

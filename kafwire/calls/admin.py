@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kafwire.admin.hanging_transactions import HangingTransactionCalls
 from kafwire.admin.topics import TopicCalls
 from kafwire.calls.tokens import TokenRequests
 
 __all__ = ["AdminCalls"]
 
 
-class AdminCalls(TopicCalls, TokenRequests):
+class AdminCalls(TopicCalls, HangingTransactionCalls, TokenRequests):
     """The calls of `Admin` and `AsyncAdmin`, which document them."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.aio.admin.topics import AsyncTopicAdmin
+from kafwire.aio.admin.transactions import AsyncTransactionAdmin
 from kafwire.aio.bridge import on_engine
 from kafwire.aio.token_calls import AsyncTokenCalls
 from kafwire.calls.admin import AdminCalls
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @described_by(ClientConfig)
-class AsyncAdmin(AsyncTopicAdmin, AsyncTokenCalls):
+class AsyncAdmin(AsyncTopicAdmin, AsyncTransactionAdmin, AsyncTokenCalls):
     """`kafwire.Admin` for asyncio. An async context manager.
 
     It connects on the first call. It may be created outside a running loop, and used from several loops and threads. A

@@ -12,6 +12,7 @@ from kafwire.config.checks import described_by
 from kafwire.handles import refuse_copy
 from kafwire.runtime.interfaces import Engine
 from kafwire.sync.admin.topics import TopicAdmin
+from kafwire.sync.admin.transactions import TransactionAdmin
 from kafwire.sync.token_calls import TokenCalls
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @described_by(ClientConfig)
-class Admin(TopicAdmin, TokenCalls):
+class Admin(TopicAdmin, TransactionAdmin, TokenCalls):
     """A connection to a cluster for its administration. Thread-safe; a context manager.
 
     It connects on the first call. Each call goes to the broker that serves it: the controller, a coordinator, the
