@@ -38,6 +38,7 @@ _COMMANDS = {
     "produce": "Send lines or files as records, in kcat's formats.",
     "spark": "Run Spark jobs over Kafka, show their lag, check their environment.",
     "topics": "List topics, show their partitions and offsets, create and delete them.",
+    "transactions": "List transactional ids, find and abort hanging transactions.",
 }
 
 
