@@ -71,6 +71,7 @@ _PERMISSIONS: Mapping[str, Mapping[int, Permission]] = {
     "DescribeProducers": {_TOPIC: Permission("Read")},
     "DescribeQuorum": {_CLUSTER: Permission("Describe")},
     "DescribeShareGroupOffsets": {_TOPIC: Permission("Describe"), _GROUP: Permission("Describe")},
+    "DescribeTransactions": {_TRANSACTIONAL_ID: Permission("Describe")},
     "DescribeUserScramCredentials": {_CLUSTER: Permission("Describe")},
     "ElectLeaders": {_CLUSTER: Permission("Alter")},
     "EndTxn": {_TRANSACTIONAL_ID: Permission("Write")},
@@ -105,6 +106,7 @@ _PERMISSIONS: Mapping[str, Mapping[int, Permission]] = {
     "UnregisterBroker": {_CLUSTER: Permission("Alter")},
     "UnregisterController": {_CLUSTER: Permission("Alter")},
     "UpdateFeatures": {_CLUSTER: Permission("Alter")},
+    "WriteTxnMarkers": {_CLUSTER: Permission("Alter", "ClusterAction on the Cluster")},
 }
 
 

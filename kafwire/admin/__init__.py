@@ -23,11 +23,13 @@ if TYPE_CHECKING:
         TopologyDescription,
         TopologyNode,
     )
+    from kafwire.admin.hanging_transactions import HangingTransaction
     from kafwire.admin.quorum import MetadataQuorum, QuorumReplica, RaftVoterEndpoint
     from kafwire.admin.quotas import QuotaEntity, QuotaFilter, QuotaMatch
     from kafwire.admin.replica_arguments import TopicPartitionReplica
     from kafwire.admin.replicas import LogDirDescription, PartitionReassignment, ReplicaInfo, ReplicaLogDirs
     from kafwire.admin.topics import CreatedTopic, NewTopic
+    from kafwire.admin.transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing
     from kafwire.admin.users import ScramCredential, ScramDeletion, ScramUpsertion
 
 __all__ = [
@@ -39,15 +41,18 @@ __all__ = [
     "FeatureDescription",
     "FeatureRange",
     "FeatureUpdate",
+    "FencedProducer",
     "GroupDescription",
     "GroupListing",
     "GroupMember",
     "GroupOffset",
+    "HangingTransaction",
     "InternalTopic",
     "LogDirDescription",
     "MetadataQuorum",
     "NewTopic",
     "PartitionReassignment",
+    "ProducerState",
     "QuorumReplica",
     "QuotaEntity",
     "QuotaFilter",
@@ -66,6 +71,8 @@ __all__ = [
     "TopicPartitionReplica",
     "TopologyDescription",
     "TopologyNode",
+    "TransactionDescription",
+    "TransactionListing",
 ]
 
 _HOMES = {
@@ -77,15 +84,18 @@ _HOMES = {
     "FeatureDescription": "kafwire.admin.cluster",
     "FeatureRange": "kafwire.admin.cluster",
     "FeatureUpdate": "kafwire.admin.cluster",
+    "FencedProducer": "kafwire.admin.transactions",
     "GroupDescription": "kafwire.admin.group_types",
     "GroupListing": "kafwire.admin.group_types",
     "GroupMember": "kafwire.admin.group_types",
     "GroupOffset": "kafwire.admin.group_offsets",
+    "HangingTransaction": "kafwire.admin.hanging_transactions",
     "InternalTopic": "kafwire.admin.group_types",
     "LogDirDescription": "kafwire.admin.replicas",
     "MetadataQuorum": "kafwire.admin.quorum",
     "NewTopic": "kafwire.admin.topics",
     "PartitionReassignment": "kafwire.admin.replicas",
+    "ProducerState": "kafwire.admin.transactions",
     "QuorumReplica": "kafwire.admin.quorum",
     "QuotaEntity": "kafwire.admin.quotas",
     "QuotaFilter": "kafwire.admin.quotas",
@@ -104,6 +114,8 @@ _HOMES = {
     "TopicPartitionReplica": "kafwire.admin.replica_arguments",
     "TopologyDescription": "kafwire.admin.group_types",
     "TopologyNode": "kafwire.admin.group_types",
+    "TransactionDescription": "kafwire.admin.transactions",
+    "TransactionListing": "kafwire.admin.transactions",
 }
 
 if not TYPE_CHECKING:

@@ -6,6 +6,7 @@ from kafwire.admin.acls import AclCalls
 from kafwire.admin.cluster import ClusterCalls
 from kafwire.admin.group_offsets import GroupOffsetCalls
 from kafwire.admin.groups import GroupCalls
+from kafwire.admin.hanging_transactions import HangingTransactionCalls
 from kafwire.admin.quorum import QuorumCalls
 from kafwire.admin.quotas import QuotaCalls
 from kafwire.admin.replicas import ReplicaCalls
@@ -21,6 +22,7 @@ class AdminCalls(
     ClusterCalls,
     GroupOffsetCalls,
     GroupCalls,
+    HangingTransactionCalls,
     QuorumCalls,
     QuotaCalls,
     ReplicaCalls,

@@ -42,6 +42,7 @@ _COMMANDS = {
     "reassign": "Move partitions to other brokers, after a plan.",
     "spark": "Run Spark jobs over Kafka, show their lag, check their environment.",
     "topics": "List topics, show their partitions and offsets, create and delete them.",
+    "transactions": "List transactional ids, find and abort hanging transactions.",
     "users": "List users with SCRAM credentials, set passwords, remove credentials.",
 }
 

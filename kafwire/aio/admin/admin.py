@@ -14,6 +14,7 @@ from kafwire.aio.admin.quorum import AsyncQuorumAdmin
 from kafwire.aio.admin.quotas import AsyncQuotaAdmin
 from kafwire.aio.admin.replicas import AsyncReplicaAdmin
 from kafwire.aio.admin.topics import AsyncTopicAdmin
+from kafwire.aio.admin.transactions import AsyncTransactionAdmin
 from kafwire.aio.admin.users import AsyncUserAdmin
 from kafwire.aio.bridge import on_engine
 from kafwire.aio.token_calls import AsyncTokenCalls
@@ -38,6 +39,7 @@ class AsyncAdmin(
     AsyncQuotaAdmin,
     AsyncReplicaAdmin,
     AsyncTopicAdmin,
+    AsyncTransactionAdmin,
     AsyncUserAdmin,
     AsyncTokenCalls,
 ):

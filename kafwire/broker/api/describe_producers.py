@@ -1,4 +1,4 @@
-"""DescribeProducers (61): the producers that a partition's leader remembers. See KIP-664."""
+"""DescribeProducers (61): the producers that a partition's replica remembers, the leader or a follower. See KIP-664."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def handle(state: ClusterState, request: Request) -> Response:
                 part.error_code = code
                 if asked.name not in state.topics.by_name:
                     part.error_message = code.message
-            elif partition.leader != request.node:
+            elif request.node not in partition.replicas:
                 part.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:
                 part.active_producers = _producers(partition)

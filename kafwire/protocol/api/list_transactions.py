@@ -32,4 +32,5 @@ class ListTransactionsRequest(Request[ListTransactionsResponse], key=66, version
     duration_filter: int64 = field("1+", default=-1)
     transactional_id_pattern: str | None = field("2+", nullable="2+", default=None)
 
+    DURATION = since(duration_filter)  # KIP-994
     PATTERN = since(transactional_id_pattern)  # KIP-1152

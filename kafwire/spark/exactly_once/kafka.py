@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from kafwire.admin.outcomes import Outcomes
+from kafwire.admin.transactions import TransactionCalls, sorted_listings
+from kafwire.calls.admin import AdminCalls
 from kafwire.cluster.list_offsets import log_ends
 from kafwire.cluster.prepared_transactions import PreparedTransactions
 from kafwire.config import ClientConfig
@@ -154,25 +157,32 @@ class KafkaCoordination:
 
     async def end(self, handles: Sequence[TransactionHandle], *, commit: bool) -> Sequence[int]:
         """See `Coordination`."""
-        return self._run(self._transactions.end, handles, commit=commit)
+        return self._run(PreparedTransactions(self._client._cluster).end, handles, commit=commit)
 
     async def describe(self, transactional_ids: Sequence[str]) -> Mapping[str, Described]:
         """See `Coordination`."""
-        found = self._run(self._transactions.describe, transactional_ids)
+        outcomes = self._run(self._admin.describe_transactions(transactional_ids, timeout=None))
+        _raise_first(outcomes, but=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return {
             name: Described(
-                state.transaction_state,
-                state.producer_id,
-                state.producer_epoch,
-                state.transaction_start_time_ms,
-                state.transaction_timeout_ms,
+                found.state,
+                found.producer_id,
+                found.producer_epoch,
+                -1 if found.started_ms is None else found.started_ms,
+                found.timeout_ms,
             )
-            for name, state in found.items()
+            for name, found in outcomes.results.items()
         }
 
     async def ongoing(self, prefix: str) -> Sequence[str]:
         """See `Coordination`."""
-        return self._run(self._transactions.ongoing, prefix)
+        outcomes = self._run(
+            self._admin.list_transactions(
+                states=["Ongoing"], producer_ids=None, longer_than_ms=None, pattern=None, prefix=prefix, timeout=None
+            )
+        )
+        _raise_first(outcomes)
+        return [each.transactional_id for each in sorted_listings(outcomes.results)]
 
     def now_ms(self) -> int:
         """See `Coordination`."""
@@ -211,8 +221,8 @@ class KafkaCoordination:
         return self._client._engine.run(function, *args, **kwargs)
 
     @property
-    def _transactions(self) -> PreparedTransactions:
-        return PreparedTransactions(self._client._cluster)
+    def _admin(self) -> TransactionCalls:
+        return AdminCalls(self._client._cluster)
 
     def _producer(self, transactional_id: str, *, timeout_ms: int, is_two_phase: bool) -> kafwire.Producer:
         import kafwire
@@ -289,6 +299,13 @@ class KafkaCoordination:
                         "transaction.max.timeout.ms: lower the one or raise the other"
                     ) from None
                 raise
+
+
+def _raise_first(outcomes: Outcomes[Any, Any], *, but: int = 0) -> None:
+    """Raise the first error of a call's keys, except those with the code `but`."""
+    for error in outcomes.errors.values():
+        if not (isinstance(error, BrokerError) and error.code == but):
+            raise error
 
 
 def _is_fenced(error: BaseException | None) -> bool:

@@ -19,6 +19,7 @@ from kafwire.sync.admin.quorum import QuorumAdmin
 from kafwire.sync.admin.quotas import QuotaAdmin
 from kafwire.sync.admin.replicas import ReplicaAdmin
 from kafwire.sync.admin.topics import TopicAdmin
+from kafwire.sync.admin.transactions import TransactionAdmin
 from kafwire.sync.admin.users import UserAdmin
 from kafwire.sync.token_calls import TokenCalls
 
@@ -36,6 +37,7 @@ class Admin(
     QuotaAdmin,
     ReplicaAdmin,
     TopicAdmin,
+    TransactionAdmin,
     UserAdmin,
     TokenCalls,
 ):

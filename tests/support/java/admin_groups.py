@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tests.support.java.admin_comparison import Comparison, OnError, Scene, all_but, only, shown
-
 import kafwire
 from kafwire.admin import GroupDescription, GroupMember, GroupOffset, StreamsAssignment
 from kafwire.admin.group_types import CLASSIC, CONSUMER, GROUP_TYPES, SHARE, STREAMS
 from kafwire.types import TopicPartition
 from tests.support.group import every_type as made
+from tests.support.java.admin_comparison import Comparison, OnError, Scene, all_but, only, shown
 
 NOTHING = "none"
 Offsets = dict[str, Any]

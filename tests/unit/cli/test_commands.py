@@ -87,6 +87,10 @@ CASES = [
     Case("users list", GROUP),
     Case("users set GROUP --password-file -", GROUP, given="secret\n"),
     Case("users remove GROUP --execute", GROUP),
+    Case("transactions list", GROUP),
+    Case("transactions describe GROUP", GROUP),
+    Case("transactions hanging", "TOPIC"),
+    Case("transactions abort open:0 --start-offset 0 --execute", "open"),
 ]
 LEFT_OUT = {
     "broker": "it runs until a signal: tests/unit/cli/test_broker.py",
@@ -129,11 +133,16 @@ class Cluster(NamedTuple):
 
 
 def filled(kafka: EmbeddedKafka, given: dict[str, str]) -> Cluster:
-    for topic in ("orders", "dead"):
+    for topic in ("orders", "dead", "open"):
         kafka.create_topic(topic, partitions=1)
     options: dict[str, Any] = {name.replace(".", "_"): value for name, value in given.items()}
     with kafwire.Producer(**options) as producer:
         producer.send("orders", VALUE.encode(), key=KEY.encode())
+    with kafwire.Producer(**options, transactional_id=GROUP) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("open", b"v")
+        producer.detach()
     with kafwire.Consumer(**options, assign=[TopicPartition("orders", 0)], group_id=GROUP) as consumer:
         consumer.commit({TopicPartition("orders", 0): 0})
     with kafwire.Admin(**options) as admin:

@@ -42,6 +42,8 @@ COMMANDS = [
     "topics describe orders --offsets -J",
     "topics list --offsets -J",
     "users list -J",
+    "transactions describe billing -J",
+    "transactions list -J",
 ]
 
 
@@ -83,6 +85,8 @@ def kafka() -> Iterator[EmbeddedKafka]:
             key = (1).to_bytes(2, "big") + OffsetCommitKey(group="g", topic="orders", partition=0).encode(0)
             producer.send("__consumer_offsets", encode_versioned(OffsetCommitValue(), 3), key=key, partition=0)
         where = TopicPartition("orders", 0)
+        with kafwire.Admin(running.bootstrap) as admin:
+            admin.fence_producers(["billing"])
         with kafwire.Consumer(running.bootstrap, assign=[where], group_id="idle") as consumer:
             consumer.commit({where: 0})
         with joined_classic(running.bootstrap, "g", {"orders": [0]}):

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafwire import protocol
-from kafwire.cluster.prepared_transactions import PreparedTransactions, pattern_of
+from kafwire.cluster.prepared_transactions import PreparedTransactions
 from kafwire.error_codes import ErrorCode
 from kafwire.testing.simulation.calls import Call, Response
 from kafwire.types import TransactionHandle
@@ -67,9 +66,3 @@ def test_a_code_that_no_retry_mends_is_returned(world: World) -> None:
     prepared = PreparedTransactions(work.core.cluster)
     stale = handle._replace(producer_epoch=handle.producer_epoch + 7)
     assert world.run(prepared.end([stale, handle], commit=False)) == [ErrorCode.PRODUCER_FENCED, 0]
-
-
-def test_a_prefix_is_a_pattern_without_special_characters() -> None:
-    assert pattern_of("kafwire.spark:a-b_c:") == r"kafwire\.spark:a-b_c:.*"
-    assert pattern_of("a+(b") == r"a\+\(b.*"
-    assert protocol.ListTransactionsRequest(transactional_id_pattern=pattern_of("x"))

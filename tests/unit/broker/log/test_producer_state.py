@@ -288,6 +288,12 @@ def test_there_are_no_producers_where_there_is_nothing() -> None:
     assert describe_producers(driver, name="other")[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_followers_describe_producers_too() -> None:
+    driver = cluster((1, 2), 2)
+    driver.state.move_leader("t", 0, 2)
+    assert describe_producers(driver)[0].error_code == 0
+
+
 def header(sequence: int) -> BatchHeader:
     """The header of a transactional batch of producer 7."""
     data = encode_batch([b"v"], producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True)
