@@ -1,0 +1,40 @@
+"""Metrics of clients for monitoring systems: the registry, Prometheus, OpenTelemetry; loaded when they are first used."""
+
+from __future__ import annotations
+
+from kafwire.lazy_names import lazy_names
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from kafwire.telemetry.otel import Observation, observe
+    from kafwire.telemetry.prometheus import prometheus_text, serve_prometheus
+    from kafwire.telemetry.registry import METRICS, Metric
+    from kafwire.telemetry.samples import Sample, flat, samples
+
+__all__ = [
+    "METRICS",
+    "Metric",
+    "Observation",
+    "Sample",
+    "flat",
+    "observe",
+    "prometheus_text",
+    "samples",
+    "serve_prometheus",
+]
+
+_HOMES = {
+    "METRICS": "kafwire.telemetry.registry",
+    "Metric": "kafwire.telemetry.registry",
+    "Observation": "kafwire.telemetry.otel",
+    "Sample": "kafwire.telemetry.samples",
+    "flat": "kafwire.telemetry.samples",
+    "observe": "kafwire.telemetry.otel",
+    "prometheus_text": "kafwire.telemetry.prometheus",
+    "samples": "kafwire.telemetry.samples",
+    "serve_prometheus": "kafwire.telemetry.prometheus",
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, _HOMES)
