@@ -43,6 +43,9 @@ _T = TypeVar("_T")
 # In bytes: old request versions have two bytes for a string's length.
 LONGEST_NAME = 0x7FFF
 
+# The API of GetTelemetrySubscriptions, whose module only clients of a cluster with it load.
+TELEMETRY_KEY = 71
+
 UNREACHABLE = "no broker can be reached:"
 
 # Called on the engine with the names of topics that changed.
@@ -79,6 +82,9 @@ class Cluster:
         self._doubting: asyncio.TimerHandle | None = None
         self._listeners: dict[object, OnChange] = {}
         self._on_overdue: list[Callable[[BrokerConnection], object]] = []
+        # Called once, at the first connection to a broker that takes metrics of clients (KIP-714).
+        self.when_subscribable: Callable[[], object] | None = None
+        self.connects = 0  # of all connections, those that were released too
 
     @property
     def connections(self) -> list[BrokerConnection]:
@@ -133,6 +139,7 @@ class Cluster:
             security=self._security,
             cluster_id=self._cluster_to_name,
             on_misdirected=self._on_misdirected,
+            on_ready=self._on_ready,
         )
         if self._closed:
             connection.close()
@@ -453,6 +460,12 @@ class Cluster:
         self._leave_all(f"{connection.where} is now another broker")
         self._refresher.begin()
 
+    def _on_ready(self, connection: BrokerConnection) -> None:
+        self.connects += 1
+        if self.when_subscribable is not None and TELEMETRY_KEY in connection.versions and not self._closed:
+            begin, self.when_subscribable = self.when_subscribable, None
+            begin()
+
     def on_change(self, callback: OnChange) -> Callable[[], None]:
         """Call `callback` after each refresh with the names of changed topics; return a function that ends that.
 
@@ -664,6 +677,7 @@ class Cluster:
         """Close every connection; pending requests fail."""
         self._closed = True
         self._listeners.clear()
+        self.when_subscribable = None
         self._on_overdue.clear()
         self._refresher.stop()
         if self._keeping is not None:

@@ -43,6 +43,7 @@ from kafwire.types import ConsumerGroupMetadata, TopicPartition
 if TYPE_CHECKING:
     from kafwire.consumer.group.group_membership import GroupMembership
     from kafwire.consumer.ownership import PartitionOwnership
+    from kafwire.telemetry.metrics_push import MetricsPush
 
 # Limits of one poll: a number of batches, and the bytes of decoded columns after which no batch is added.
 POLL_BATCHES = 64
@@ -96,6 +97,9 @@ class ConsumerCore:
         self._tasks: list[asyncio.Task[None]] = []
         self._joining: asyncio.Task[None] | None = None  # a rejoin
         self._reporter: Reporter | None = None
+        self._push: MetricsPush | None = None
+        if config.enable_metrics_push:
+            cluster.when_subscribable = self._begin_push
 
     def reader(
         self,
@@ -417,6 +421,20 @@ class ConsumerCore:
             "connections": [connection.stats() for connection in self.cluster.connections if connection.connects],
         }
 
+    def _begin_push(self) -> None:
+        from kafwire.consumer.pushed_metrics import PushedConsumer  # only consumers of a cluster that takes metrics
+        from kafwire.telemetry.metrics_push import MetricsPush
+
+        source = PushedConsumer(
+            self.cluster,
+            self.config,
+            self.metrics,
+            lambda: len(self.fetcher.cursors),
+            self.commits.group,
+            self.membership,
+        )
+        self._push = MetricsPush(self.cluster, source)
+
     async def snapshot(self) -> dict[str, Any]:
         """Return `metrics`, as a coroutine for the engine."""
         return self.metrics()
@@ -467,6 +485,8 @@ class ConsumerCore:
         finally:
             if self.membership is not None:
                 await self.membership.close(max(0.0, until_ms - engine.now_ms()))
+            if self._push is not None:
+                await self._push.close(max(0.0, until_ms - engine.now_ms()) / 1000)
             sessions = self.fetcher.brokers.sessions()
             self.fetcher.queue.close()
             self.fetcher.stop()

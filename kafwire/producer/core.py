@@ -27,6 +27,7 @@ from kafwire.runtime.metrics_reporter import Reporter
 
 if TYPE_CHECKING:
     from kafwire.producer.transactions.manager import Transactions
+    from kafwire.telemetry.metrics_push import MetricsPush
 
 # How long unflushed records may delay the end of the interpreter.
 EXIT_FLUSH_S = 5.0
@@ -57,6 +58,9 @@ class ProducerCore:
             self.transactions = Transactions(self, config.transactional_id)
             self.accumulator.budget.when_called = self._notifier.notify  # a commit waits for callbacks
         self.sender = Sender(cluster, config, backlog, self._notifier, self.transactions)
+        self._push: MetricsPush | None = None
+        if config.enable_metrics_push and not is_shared:
+            cluster.when_subscribable = self._begin_push
         self._reporter: Reporter | None = None
         if config.metrics_hook is not None:  # last: the engine may take a snapshot at once
             self._reporter = Reporter(cluster.engine, config.metrics_hook, config.metrics_interval_ms)
@@ -127,6 +131,13 @@ class ProducerCore:
             "waiting_senders": budget.waiting,
         }
         return found
+
+    def _begin_push(self) -> None:
+        from kafwire.producer.pushed_metrics import PushedProducer  # only producers of a cluster that takes metrics
+        from kafwire.telemetry.metrics_push import MetricsPush
+
+        source = PushedProducer(self.cluster, self.config, self.sender.counters_now, self.metrics)
+        self._push = MetricsPush(self.cluster, source)
 
     async def snapshot(self) -> dict[str, Any]:
         """`metrics`, on the engine."""
@@ -206,6 +217,8 @@ class ProducerCore:
         try:
             with contextlib.suppress(KafkaTimeoutError):
                 await self._flush_all(until)
+            if self._push is not None:
+                await self._push.close(CALLBACKS_S if until is None else self._left_s(until))
         finally:  # an interrupted close closes too
             lost = self._shut("the producer was closed before")
         with contextlib.suppress(KafkaTimeoutError):
@@ -231,6 +244,8 @@ class ProducerCore:
         self.sender.stop()
         if self._reporter is not None:
             self._reporter.stop()
+        if self._push is not None:
+            self._push.stop()
         if self.transactions is not None:
             self.transactions.stop()
         self.deferred.stop()

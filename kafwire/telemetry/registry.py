@@ -197,6 +197,7 @@ a crash. None: nothing is committed
     heartbeats | counter | | with a response
     rebalances | counter | | completed ones: the member joined, or its assignment changed or was confirmed
     last_rebalance_ms | gauge | ms | duration of the last one, with the wait for records in hand; None before the first
+    rebalance_ms_sum | counter | ms | duration of all completed ones
     rebalancing_ms | gauge | ms | duration of the present one so far; None when there is none
     lost_partitions | counter | partitions | lost: the group got no heartbeat of this member in time
 """,

@@ -349,6 +349,15 @@ class GroupMembership:
         if self._driver is not None:
             self._driver.fenced(code, sent_as)
 
+    @property
+    def counts(self) -> MembershipMetrics:
+        """The counters of rebalances."""
+        return self._metrics
+
+    def read_ms(self) -> float:
+        """Return the time that readers have spent in reads so far."""
+        return self.poll_interval.read_ms()
+
     def metrics(self) -> dict[str, Any]:
         """See `MembershipMetrics.snapshot`."""
         driver = self._driver

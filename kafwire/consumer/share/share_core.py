@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import Coordinator
@@ -25,6 +25,9 @@ from kafwire.errors import CorruptBatchError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
 from kafwire.runtime.log import log
 from kafwire.serializer_calls import Deserializers
+
+if TYPE_CHECKING:
+    from kafwire.telemetry.metrics_push import MetricsPush
 
 
 class ShareCore:
@@ -52,6 +55,9 @@ class ShareCore:
         self._assigned_since_ms: float | None = None  # when the first assignment came
         self._start_lock = asyncio.Lock()
         self._driver: MembershipDriver | None = None
+        self._push: MetricsPush | None = None
+        if config.enable_metrics_push:
+            cluster.when_subscribable = self._begin_push
 
     async def start(self) -> None:
         """Look up the topics, and join; a second start does nothing. A missing topic raises `BrokerError`."""
@@ -245,6 +251,13 @@ class ShareCore:
             "connections": [connection.stats() for connection in self.cluster.connections if connection.connects],
         }
 
+    def _begin_push(self) -> None:
+        from kafwire.consumer.pushed_metrics import PushedConsumer  # only consumers of a cluster that takes metrics
+        from kafwire.telemetry.metrics_push import MetricsPush
+
+        source = PushedConsumer(self.cluster, self.config, self.metrics, lambda: len(self._owned))
+        self._push = MetricsPush(self.cluster, source)
+
     async def snapshot(self) -> dict[str, Any]:
         """Return `metrics`, as a coroutine for the engine."""
         return self.metrics()
@@ -264,6 +277,8 @@ class ShareCore:
         finally:
             if self._driver is not None:
                 self._driver.stop()
+            if self._push is not None:
+                await self._push.close(max(0.0, until_ms - engine.now_ms()) / 1000)
             self.cluster.shut()
 
     def abandon(self) -> None:
