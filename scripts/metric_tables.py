@@ -20,7 +20,9 @@ def table(section: str) -> str:
     for metric in METRICS:
         if metric.section == section:
             name = f"`{metric.name}`" if metric.name else ""
-            rows.append(f"| `{metric.key}` | {metric.kind.replace('_', ' ')} | {metric.unit} | {metric.help} | {name} |")
+            rows.append(
+                f"| `{metric.key}` | {metric.kind.replace('_', ' ')} | {metric.unit} | {metric.help} | {name} |"
+            )
     return "\n".join([HEAD, *rows])
 
 

@@ -35,7 +35,7 @@ from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
 from kafwire.runtime.interfaces import Engine
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 from kafwire.serializer_calls import Deserializers
 from kafwire.timeouts import milliseconds
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition

@@ -84,7 +84,10 @@ class Instance:
         return True
 
     def may_push(self, now_ms: float) -> bool:
-        """Return True if the client may push now, and note that it does. The first push after a question may be early."""
+        """Return True if the client may push now, and note that it does.
+
+        The first push after a request for the subscription may be early.
+        """
         if self.asked_ms <= self.pushed_ms and now_ms - self.pushed_ms < self.interval_ms:
             return False
         self.pushed_ms = now_ms

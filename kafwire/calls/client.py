@@ -21,7 +21,6 @@ from kafwire.integers import integer
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
 from kafwire.runtime.log import log
-from kafwire.timeouts import timeout_of
 from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 
 TOPIC_RESOURCE = 2

@@ -60,7 +60,7 @@ from kafwire.runtime.interfaces import (
     ResponseFilter,
     SocketAddress,
 )
-from kafwire.runtime.log import log
+from kafwire.runtime.log import cluster_log as log
 from kafwire.runtime.resolver import failing_part
 from kafwire.security.client_security import ClientSecurity
 
@@ -115,8 +115,8 @@ class BrokerConnection:
 
         `greetings` has the version of ApiVersions to begin with, by host and port, where it is not the newest.
 
-        `on_ready` is called after each successful connect. `reach` receives the progress of connecting. `blame` knows which addresses of the host failed. `on_overdue` is
-        called repeatedly while a response is overdue.
+        `reach` receives the progress of connecting. `blame` knows which addresses of the host failed. `on_overdue` is
+        called repeatedly while a response is overdue, and `on_ready` after each successful connect.
         """
         self._engine = engine
         self._config = config
@@ -495,7 +495,13 @@ class BrokerConnection:
             if self._socket is socket:
                 self._renewal = None  # the running task is this one
                 log.warning(
-                    "kafwire: re-authentication to %s failed: %s", self.where, str(error) or "no response in time"
+                    "kafwire: re-authentication to %s failed: %s",
+                    self.where,
+                    str(error) or "no response in time",
+                    node=self.node,
+                    host=self.host,
+                    port=self.port,
+                    error=error,
                 )
                 self._drop(f"re-authentication failed: {error}")
         else:
@@ -798,7 +804,14 @@ class BrokerConnection:
         try:
             request.complete(None, error)
         except Exception:
-            log.exception("kafwire: the failure of a request to %s could not be handled", self.where)
+            log.exception(
+                "kafwire: the failure of a request to %s could not be handled",
+                self.where,
+                node=self.node,
+                host=self.host,
+                port=self.port,
+                role=self.role,
+            )
 
     def _on_connected(self) -> None:
         if self._connecting is not None and not self._connecting.done():

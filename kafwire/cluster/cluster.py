@@ -35,7 +35,7 @@ from kafwire.errors import (
 )
 from kafwire.protocol.api.metadata import MetadataRequest
 from kafwire.runtime.interfaces import Engine
-from kafwire.runtime.log import log
+from kafwire.runtime.log import cluster_log as log
 from kafwire.security.client_security import ClientSecurity
 
 _T = TypeVar("_T")
@@ -433,13 +433,15 @@ class Cluster:
                 connection.where,
                 response.cluster_id,
                 self.metadata.cluster_id,
+                node=connection.node,
+                cluster_id=response.cluster_id,
             )
             self._leave_all("its cluster was replaced", but=connection)
         return response
 
     def _leave_all(self, why: str, *, but: BrokerConnection | None = None) -> None:
         """Forget all broker addresses, and close every connection; the next request uses the bootstrap servers."""
-        log.info("kafwire: bootstrapping again from %s: %s", self.bootstrap, why)
+        log.info("kafwire: bootstrapping again from %s: %s", self.bootstrap, why, bootstrap=self.bootstrap, reason=why)
         self.metadata.brokers.clear()
         nodes, self._nodes = self._nodes, {}
         for node in nodes.values():
@@ -507,7 +509,7 @@ class Cluster:
                 try:
                     await self.refresh()
                 except KafkaError as error:
-                    log.debug("kafwire: metadata could not be refreshed: %s", error)
+                    log.debug("kafwire: metadata could not be refreshed: %s", error, error=error)
         finally:
             self._watching = None
 
@@ -518,7 +520,9 @@ class Cluster:
             except Exception:
                 # One listener's defect must not keep the news from the others, nor from callers that wait for the
                 # refresh.
-                log.exception("kafwire: a change of topics %s could not be handled", sorted(changed))
+                log.exception(
+                    "kafwire: a change of topics %s could not be handled", sorted(changed), topics=sorted(changed)
+                )
 
     def keep_fresh(self, topics: Iterable[str]) -> None:
         """Refresh these topics every `metadata_max_age_ms` from now on, and forget those kept fresh so far.
@@ -552,7 +556,7 @@ class Cluster:
             try:
                 await self.refresh()
             except KafkaError as error:
-                log.debug("kafwire: metadata could not be refreshed: %s", error)
+                log.debug("kafwire: metadata could not be refreshed: %s", error, error=error)
 
     def _leave_departed(self) -> None:
         """Close the idle connections of brokers that left the cluster, or moved to another address.

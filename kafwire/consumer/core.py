@@ -34,7 +34,7 @@ from kafwire.errors import ConfigError, KafkaError
 from kafwire.integers import HIGHEST, PollOnly, natural
 from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch, Record
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 from kafwire.runtime.metrics_reporter import Reporter
 from kafwire.runtime.patched import reader_waiter
 from kafwire.serializer_calls import Deserializers
@@ -276,6 +276,9 @@ class ConsumerCore:
             *claim.where,
             "?" if oldest is None else oldest,
             self.config.max_uncommitted,
+            topic=claim.where[0],
+            partition=claim.where[1],
+            max_uncommitted=self.config.max_uncommitted,
         )
         progress.is_awaited = True
         while progress.uncommitted >= self.config.max_uncommitted and not claim.is_ending:
@@ -446,7 +449,11 @@ class ConsumerCore:
                 try:
                     await work()
                 except Exception:
-                    log.exception("kafwire: periodic work (every %d ms) failed; it continues", interval_ms)
+                    log.exception(
+                        "kafwire: periodic work (every %d ms) failed; it continues",
+                        interval_ms,
+                        interval_ms=interval_ms,
+                    )
 
         if when:
             self._tasks.append(asyncio.ensure_future(repeat()))
@@ -481,6 +488,8 @@ class ConsumerCore:
                 "closed without committing the offsets processed last: %s; records after the last commit will be "
                 "delivered again",
                 error,
+                error=error,
+                group=self.config.group_id,
             )
         finally:
             if self.membership is not None:
@@ -509,6 +518,8 @@ class ConsumerCore:
                 sum(handed.rows for handed in left),
                 ", ".join(sorted({handed.cursor.name for handed in left})),
                 "they will be delivered again" if failed else "call commit() once they are processed",
+                rows=sum(handed.rows for handed in left),
+                group=self.config.group_id,
             )
 
     def abandon(self) -> None:

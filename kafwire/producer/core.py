@@ -22,7 +22,7 @@ from kafwire.producer.outcome.sequencer import Identity
 from kafwire.producer.send.flush import count_records, resolve, undelivered, wait_for
 from kafwire.producer.send.purge import purged
 from kafwire.producer.send.sender import Sender
-from kafwire.runtime.log import log
+from kafwire.runtime.log import producer_log as log
 from kafwire.runtime.metrics_reporter import Reporter
 
 if TYPE_CHECKING:
@@ -281,7 +281,11 @@ class ProducerCore:
             await self.close(None)
             failed = self.sender.counters.records_failed - before
             if failed:
-                log.warning("kafwire: a producer was dropped and %d record(s) were not delivered: close it", failed)
+                log.warning(
+                    "kafwire: a producer was dropped and %d record(s) were not delivered: close it",
+                    failed,
+                    records=failed,
+                )
 
         if not self.sender.is_stopped and self._retiring is None:
             self._retiring = asyncio.ensure_future(close())
@@ -296,6 +300,7 @@ class ProducerCore:
                 "kafwire: the program ended and %s were not acknowledged within %g s: close the producer",
                 undelivered(lost),
                 EXIT_FLUSH_S,
+                records=sum(lost.values()),
             )
 
     def fail(self, error: KafkaError) -> None:

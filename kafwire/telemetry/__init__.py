@@ -1,4 +1,4 @@
-"""Metrics of clients for monitoring systems: the registry, Prometheus, OpenTelemetry; loaded when they are first used."""
+"""Metrics of clients for monitoring systems: the registry, Prometheus, OpenTelemetry; loaded at their first use."""
 
 from __future__ import annotations
 

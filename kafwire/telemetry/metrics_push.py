@@ -18,7 +18,7 @@ from kafwire.compression import CODECS, compress
 from kafwire.errors import ConfigError, KafkaConnectionError, KafkaError
 from kafwire.protocol.api.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kafwire.protocol.api.push_telemetry import PushTelemetryRequest
-from kafwire.runtime.log import log
+from kafwire.runtime.log import cluster_log as log
 from kafwire.telemetry.otlp import Point, encode
 from kafwire.telemetry.standard import Deltas, Reading, StandardMetrics, Timing, own_points
 from kafwire.telemetry.subscription import NO_ID, SubscriptionMachine
@@ -71,7 +71,7 @@ class MetricsPush:
                 try:
                     wait_ms = await self._request()
                 except KafkaError as error:
-                    log.debug("kafwire: metrics were not pushed: %s", error)
+                    log.debug("kafwire: metrics were not pushed: %s", error, error=error)
                     self._node = None
                     wait_ms = self._machine.failed()
                 except Exception:
@@ -90,7 +90,11 @@ class MetricsPush:
         request = GetTelemetrySubscriptionsRequest(client_instance_id=machine.client_instance_id)
         wait_ms = machine.subscribed(await connection.call(request), self._cluster.engine.random.random)
         if is_new and machine.client_instance_id != NO_ID:
-            log.info("kafwire: the client instance id for metrics is %s", machine.client_instance_id)
+            log.info(
+                "kafwire: the client instance id for metrics is %s",
+                machine.client_instance_id,
+                client_instance_id=machine.client_instance_id,
+            )
         subscription = machine.subscription
         if subscription is not None and subscription.is_delta != self._was_delta:
             self._was_delta = subscription.is_delta

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from kafwire._version import __version__
 from kafwire.errors import ConfigError, KafkaError
@@ -54,7 +54,7 @@ class Observation:
         names = [*self._named, *([f"{len(self._sources)} sources"] if self._sources else [])]
         return f"<Observation of {', '.join(names) or 'nothing'}{', closed' if self._is_closed else ''}>"
 
-    def __enter__(self) -> Observation:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,9 +130,7 @@ def observe(*sources: Source, meter_provider: api.MeterProvider | None = None, *
     observation = Observation(sources, named)
     for metric in METRICS:
         if metric.name:
-            make: Any = (
-                meter.create_observable_counter if metric.kind in COUNTERS else meter.create_observable_gauge
-            )
+            make: Any = meter.create_observable_counter if metric.kind in COUNTERS else meter.create_observable_gauge
             make(
                 metric.otel_name,
                 callbacks=[_callback(observation, metric)],

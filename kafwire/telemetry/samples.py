@@ -167,7 +167,8 @@ def series(name: str, labels: Mapping[str, str]) -> str:
     """Return a name with its labels, as Prometheus writes them."""
     if not labels:
         return name
-    return f"{name}{{{','.join(f'{key}="{_escaped(value)}"' for key, value in labels.items())}}}"
+    pairs = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
+    return f"{name}{{{pairs}}}"
 
 
 def _escaped(value: str) -> str:

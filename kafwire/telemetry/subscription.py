@@ -1,7 +1,7 @@
-"""The client's side of a telemetry subscription (KIP-714): when to ask for it, when to push, and what errors mean. Pure.
+"""A client's telemetry subscription (KIP-714): when to request it, when to push, and the effect of errors. Pure.
 
-    wait_ms = machine.subscribed(response, random)   # then ask again, or push, after this time; None: never again
-    wait_ms = machine.pushed(error_code)
+wait_ms = machine.subscribed(response, random)   # then ask again, or push, after this time; None: never again
+wait_ms = machine.pushed(error_code)
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ import kafwire
 from kafwire.outbox import Outbox
 from kafwire.spark.stream_progress import ProgressHistory
 from kafwire.stream import MemorySource, Pipeline, StreamMonitor
-from kafwire.testing.simulation.cluster import ClusterWorld
+from kafwire.telemetry.registry import METRICS, of_section
 from kafwire.telemetry.registry import SECTIONS as REGISTERED
-from kafwire.telemetry.registry import of_section
-from scripts import metric_tables
+from kafwire.testing.simulation.cluster import ClusterWorld
+from scripts import dashboard, metric_tables
 from tests.support.doc_names import rows, spans
 from tests.support.spark.progress import report
 
@@ -94,6 +94,18 @@ def test_every_value_of_a_snapshot_is_registered(title: str) -> None:
 
 def test_the_page_has_the_tables_of_the_registry() -> None:
     assert metric_tables.written(TEXT) == TEXT, "run `python -m scripts.metric_tables`"
+
+
+def test_the_dashboard_uses_registered_names() -> None:
+    assert dashboard.FILE.read_text() == dashboard.text(), "run `python -m scripts.dashboard`"
+    used = set(re.findall(r"kafwire_\w+", dashboard.FILE.read_text()))
+    known = {metric.name: metric for metric in METRICS if metric.name}
+    assert used <= known.keys()
+    for panel in dashboard.dashboard()["panels"]:
+        for target in panel.get("targets", ()):
+            labels = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+            for name in re.findall(r"kafwire_\w+", target["expr"]):
+                assert labels <= {"client", *known[name].labels}
 
 
 def test_every_section_is_compared() -> None:

@@ -23,7 +23,7 @@ from kafwire.consumer.share.open_batches import OpenBatches
 from kafwire.consumer.share.share_fetcher import FetchedRange, ShareFetcher
 from kafwire.errors import CorruptBatchError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 from kafwire.serializer_calls import Deserializers
 
 if TYPE_CHECKING:
@@ -169,6 +169,10 @@ class ShareCore:
                 acquired.first,
                 acquired.last,
                 acquired.delivery_count,
+                topic=fetched.topic,
+                partition=fetched.partition,
+                offset=acquired.first,
+                deliveries=acquired.delivery_count,
             )
             self._say_unseen(acquired, REJECT)
             return None

@@ -82,7 +82,7 @@ def test_a_producer_pushes_every_interval_and_at_the_end(world: ClusterWorld) ->
             producer.send("t", b"v" * 100, partition=0).result(30)
         world.pass_time(25)
         producer.send("t", b"v" * 100, partition=0).result(30)
-    first, *others, last = telemetry.pushes
+    first, *others, _last = telemetry.pushes
     assert len({push.client_instance_id for push in telemetry.pushes}) == 1
     assert len({push.node for push in telemetry.pushes}) == 1, "the client stays with a broker"
     assert [push.is_terminating for push in telemetry.pushes] == [False] * (len(others) + 1) + [True]
