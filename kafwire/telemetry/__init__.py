@@ -1,4 +1,4 @@
-"""Metrics of clients for monitoring systems: the registry, Prometheus, OpenTelemetry; loaded at their first use."""
+"""Metrics and traces for monitoring systems: the registry, Prometheus, OpenTelemetry; loaded at their first use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from kafwire.telemetry.prometheus import prometheus_text, serve_prometheus
     from kafwire.telemetry.registry import METRICS, Metric
     from kafwire.telemetry.samples import Sample, flat, samples
+    from kafwire.telemetry.tracing import Tracing
 
 __all__ = [
     "METRICS",
     "Metric",
     "Observation",
     "Sample",
+    "Tracing",
     "flat",
     "observe",
     "prometheus_text",
@@ -29,6 +31,7 @@ _HOMES = {
     "Metric": "kafwire.telemetry.registry",
     "Observation": "kafwire.telemetry.otel",
     "Sample": "kafwire.telemetry.samples",
+    "Tracing": "kafwire.telemetry.tracing",
     "flat": "kafwire.telemetry.samples",
     "observe": "kafwire.telemetry.otel",
     "prometheus_text": "kafwire.telemetry.prometheus",

@@ -28,7 +28,7 @@ _ATTRIBUTES = {
     "partition": "messaging.destination.partition.id",
     "error": "error.type",
 }
-_HINT = "the package opentelemetry-api is missing: pip install kafwire[otel]"
+HINT = "the package opentelemetry-api is missing: pip install kafwire[otel]"
 
 
 class Observation:
@@ -125,7 +125,7 @@ def observe(*sources: Source, meter_provider: api.MeterProvider | None = None, *
     try:
         from opentelemetry import metrics as otel
     except ImportError:
-        raise ConfigError(_HINT) from None
+        raise ConfigError(HINT) from None
     meter = otel.get_meter("kafwire", __version__, meter_provider=meter_provider)
     observation = Observation(sources, named)
     for metric in METRICS:
