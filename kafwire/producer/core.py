@@ -24,10 +24,11 @@ from kafwire.producer.send.purge import purged
 from kafwire.producer.send.sender import Sender
 from kafwire.runtime.log import producer_log as log
 from kafwire.runtime.metrics_reporter import Reporter
+from kafwire.telemetry.pushing import Pushing
 
 if TYPE_CHECKING:
     from kafwire.producer.transactions.manager import Transactions
-    from kafwire.telemetry.metrics_push import MetricsPush
+    from kafwire.telemetry.metrics_push import PushSource
 
 # How long unflushed records may delay the end of the interpreter.
 EXIT_FLUSH_S = 5.0
@@ -58,9 +59,7 @@ class ProducerCore:
             self.transactions = Transactions(self, config.transactional_id)
             self.accumulator.budget.when_called = self._notifier.notify  # a commit waits for callbacks
         self.sender = Sender(cluster, config, backlog, self._notifier, self.transactions)
-        self._push: MetricsPush | None = None
-        if config.enable_metrics_push and not is_shared:
-            cluster.when_subscribable = self._begin_push
+        self._pushing = Pushing(cluster, self._pushed, is_enabled=config.enable_metrics_push and not is_shared)
         self._reporter: Reporter | None = None
         if config.metrics_hook is not None:  # last: the engine may take a snapshot at once
             self._reporter = Reporter(cluster.engine, config.metrics_hook, config.metrics_interval_ms)
@@ -132,12 +131,10 @@ class ProducerCore:
         }
         return found
 
-    def _begin_push(self) -> None:
+    def _pushed(self) -> PushSource:
         from kafwire.producer.pushed_metrics import PushedProducer  # only producers of a cluster that takes metrics
-        from kafwire.telemetry.metrics_push import MetricsPush
 
-        source = PushedProducer(self.cluster, self.config, self.sender.counters_now, self.metrics)
-        self._push = MetricsPush(self.cluster, source)
+        return PushedProducer(self.cluster, self.config, self.sender.counters_now, self.metrics)
 
     async def snapshot(self) -> dict[str, Any]:
         """`metrics`, on the engine."""
@@ -217,8 +214,7 @@ class ProducerCore:
         try:
             with contextlib.suppress(KafkaTimeoutError):
                 await self._flush_all(until)
-            if self._push is not None:
-                await self._push.close(CALLBACKS_S if until is None else self._left_s(until))
+            await self._pushing.close(CALLBACKS_S if until is None else self._left_s(until))
         finally:  # an interrupted close closes too
             lost = self._shut("the producer was closed before")
         with contextlib.suppress(KafkaTimeoutError):
@@ -244,8 +240,7 @@ class ProducerCore:
         self.sender.stop()
         if self._reporter is not None:
             self._reporter.stop()
-        if self._push is not None:
-            self._push.stop()
+        self._pushing.stop()
         if self.transactions is not None:
             self.transactions.stop()
         self.deferred.stop()

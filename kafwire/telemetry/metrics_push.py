@@ -1,6 +1,6 @@
 """Pushes a client's metrics to the cluster while brokers subscribe to them (KIP-714). Runs on the engine.
 
-`Cluster.when_subscribable` begins it, at the first connection to a broker that offers the API: brokers without a
+`Pushing` begins it, at the first connection to a broker that offers the API: brokers without a
 plug-in for client metrics do not, and cost nothing. `subscription.py` decides, `standard.py` computes.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kafwire._version import __version__
@@ -46,9 +47,11 @@ class PushSource(Protocol):
 class MetricsPush:
     """The pushes of one client."""
 
-    def __init__(self, cluster: Cluster, source: PushSource) -> None:
+    def __init__(self, cluster: Cluster, source: PushSource, on_id: Callable[[], object] = lambda: None) -> None:
+        """Begin; `on_id` is called once the client instance id is known."""
         self._cluster = cluster
         self._source = source
+        self._on_id = on_id
         clock = cluster.engine.clock
         self._start_ns = clock.time_ns()
         self._standard = StandardMetrics(self._start_ns)
@@ -59,6 +62,12 @@ class MetricsPush:
         self._requesting = asyncio.Lock()
         self._is_closed = False
         self._task = asyncio.ensure_future(self._run())
+
+    @property
+    def instance_id(self) -> uuid.UUID | None:
+        """The client instance id; None: not known yet."""
+        found = self._machine.client_instance_id
+        return None if found == NO_ID else found
 
     async def _run(self) -> None:
         wait_ms: float | None = FIRST_MS
@@ -90,6 +99,7 @@ class MetricsPush:
         request = GetTelemetrySubscriptionsRequest(client_instance_id=machine.client_instance_id)
         wait_ms = machine.subscribed(await connection.call(request), self._cluster.engine.random.random)
         if is_new and machine.client_instance_id != NO_ID:
+            self._on_id()
             log.info(
                 "kafwire: the client instance id for metrics is %s",
                 machine.client_instance_id,

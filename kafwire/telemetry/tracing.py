@@ -170,8 +170,8 @@ class Tracing:
         Args:
             group: the consumer's group.
 
-        Yields:
-            A function that takes the records that were read.
+        Returns:
+            A context manager; within the block, a function that takes the records that were read.
 
         Example:
             >>> with kafwire.telemetry.Tracing().receive() as received:
@@ -207,13 +207,14 @@ class Tracing:
             record: a `Record`.
             group: the consumer's group.
 
-        Yields:
-            The span, which is the current one within the block.
+        Returns:
+            A context manager; within the block, the span, which is the current one.
 
         Example:
-            >>> for record in consumer.poll(timeout=10)[0]:
-            ...     with kafwire.telemetry.Tracing().process(record, group="billing"):
-            ...         handle(record)
+            >>> record = kafwire.Record(b"EWR-IAH", topic="flights", partition=0, offset=7)
+            >>> with kafwire.telemetry.Tracing().process(record, group="billing"):
+            ...     len(record.value)
+            7
         """
         attributes = _attributes("process", "process", record.topic, record.partition, group)
         if record.offset >= 0:
@@ -229,8 +230,8 @@ class Tracing:
         Args:
             group: the consumer's group.
 
-        Yields:
-            The span.
+        Returns:
+            A context manager; within the block, the span.
 
         Example:
             >>> with kafwire.telemetry.Tracing().commit("billing"):
