@@ -38,12 +38,13 @@ from kafwire.runtime.log import consumer_log as log
 from kafwire.runtime.metrics_reporter import Reporter
 from kafwire.runtime.patched import reader_waiter
 from kafwire.serializer_calls import Deserializers
+from kafwire.telemetry.pushing import Pushing
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.consumer.group.group_membership import GroupMembership
     from kafwire.consumer.ownership import PartitionOwnership
-    from kafwire.telemetry.metrics_push import MetricsPush
+    from kafwire.telemetry.metrics_push import PushSource
 
 # Limits of one poll: a number of batches, and the bytes of decoded columns after which no batch is added.
 POLL_BATCHES = 64
@@ -97,9 +98,7 @@ class ConsumerCore:
         self._tasks: list[asyncio.Task[None]] = []
         self._joining: asyncio.Task[None] | None = None  # a rejoin
         self._reporter: Reporter | None = None
-        self._push: MetricsPush | None = None
-        if config.enable_metrics_push:
-            cluster.when_subscribable = self._begin_push
+        self._pushing = Pushing(cluster, self._pushed, is_enabled=config.enable_metrics_push)
 
     def reader(
         self,
@@ -424,11 +423,10 @@ class ConsumerCore:
             "connections": [connection.stats() for connection in self.cluster.connections if connection.connects],
         }
 
-    def _begin_push(self) -> None:
+    def _pushed(self) -> PushSource:
         from kafwire.consumer.pushed_metrics import PushedConsumer  # only consumers of a cluster that takes metrics
-        from kafwire.telemetry.metrics_push import MetricsPush
 
-        source = PushedConsumer(
+        return PushedConsumer(
             self.cluster,
             self.config,
             self.metrics,
@@ -436,7 +434,6 @@ class ConsumerCore:
             self.commits.group,
             self.membership,
         )
-        self._push = MetricsPush(self.cluster, source)
 
     async def snapshot(self) -> dict[str, Any]:
         """Return `metrics`, as a coroutine for the engine."""
@@ -494,8 +491,7 @@ class ConsumerCore:
         finally:
             if self.membership is not None:
                 await self.membership.close(max(0.0, until_ms - engine.now_ms()))
-            if self._push is not None:
-                await self._push.close(max(0.0, until_ms - engine.now_ms()) / 1000)
+            await self._pushing.close(max(0.0, until_ms - engine.now_ms()) / 1000)
             sessions = self.fetcher.brokers.sessions()
             self.fetcher.queue.close()
             self.fetcher.stop()

@@ -25,9 +25,10 @@ from kafwire.errors import CorruptBatchError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
 from kafwire.runtime.log import consumer_log as log
 from kafwire.serializer_calls import Deserializers
+from kafwire.telemetry.pushing import Pushing
 
 if TYPE_CHECKING:
-    from kafwire.telemetry.metrics_push import MetricsPush
+    from kafwire.telemetry.metrics_push import PushSource
 
 
 class ShareCore:
@@ -55,9 +56,7 @@ class ShareCore:
         self._assigned_since_ms: float | None = None  # when the first assignment came
         self._start_lock = asyncio.Lock()
         self._driver: MembershipDriver | None = None
-        self._push: MetricsPush | None = None
-        if config.enable_metrics_push:
-            cluster.when_subscribable = self._begin_push
+        self._pushing = Pushing(cluster, self._pushed, is_enabled=config.enable_metrics_push)
 
     async def start(self) -> None:
         """Look up the topics, and join; a second start does nothing. A missing topic raises `BrokerError`."""
@@ -255,12 +254,10 @@ class ShareCore:
             "connections": [connection.stats() for connection in self.cluster.connections if connection.connects],
         }
 
-    def _begin_push(self) -> None:
+    def _pushed(self) -> PushSource:
         from kafwire.consumer.pushed_metrics import PushedConsumer  # only consumers of a cluster that takes metrics
-        from kafwire.telemetry.metrics_push import MetricsPush
 
-        source = PushedConsumer(self.cluster, self.config, self.metrics, lambda: len(self._owned))
-        self._push = MetricsPush(self.cluster, source)
+        return PushedConsumer(self.cluster, self.config, self.metrics, lambda: len(self._owned))
 
     async def snapshot(self) -> dict[str, Any]:
         """Return `metrics`, as a coroutine for the engine."""
@@ -281,8 +278,7 @@ class ShareCore:
         finally:
             if self._driver is not None:
                 self._driver.stop()
-            if self._push is not None:
-                await self._push.close(max(0.0, until_ms - engine.now_ms()) / 1000)
+            await self._pushing.close(max(0.0, until_ms - engine.now_ms()) / 1000)
             self.cluster.shut()
 
     def abandon(self) -> None:
