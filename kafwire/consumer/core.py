@@ -98,7 +98,7 @@ class ConsumerCore:
         self._tasks: list[asyncio.Task[None]] = []
         self._joining: asyncio.Task[None] | None = None  # a rejoin
         self._reporter: Reporter | None = None
-        self._pushing = Pushing(cluster, self._pushed, is_enabled=config.enable_metrics_push)
+        self.pushing = Pushing(cluster, self._pushed, is_enabled=config.enable_metrics_push)
 
     def reader(
         self,
@@ -491,7 +491,7 @@ class ConsumerCore:
         finally:
             if self.membership is not None:
                 await self.membership.close(max(0.0, until_ms - engine.now_ms()))
-            await self._pushing.close(max(0.0, until_ms - engine.now_ms()) / 1000)
+            await self.pushing.close(max(0.0, until_ms - engine.now_ms()) / 1000)
             sessions = self.fetcher.brokers.sessions()
             self.fetcher.queue.close()
             self.fetcher.stop()

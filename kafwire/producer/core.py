@@ -59,7 +59,7 @@ class ProducerCore:
             self.transactions = Transactions(self, config.transactional_id)
             self.accumulator.budget.when_called = self._notifier.notify  # a commit waits for callbacks
         self.sender = Sender(cluster, config, backlog, self._notifier, self.transactions)
-        self._pushing = Pushing(cluster, self._pushed, is_enabled=config.enable_metrics_push and not is_shared)
+        self.pushing = Pushing(cluster, self._pushed, is_enabled=config.enable_metrics_push and not is_shared)
         self._reporter: Reporter | None = None
         if config.metrics_hook is not None:  # last: the engine may take a snapshot at once
             self._reporter = Reporter(cluster.engine, config.metrics_hook, config.metrics_interval_ms)
@@ -214,7 +214,7 @@ class ProducerCore:
         try:
             with contextlib.suppress(KafkaTimeoutError):
                 await self._flush_all(until)
-            await self._pushing.close(CALLBACKS_S if until is None else self._left_s(until))
+            await self.pushing.close(CALLBACKS_S if until is None else self._left_s(until))
         finally:  # an interrupted close closes too
             lost = self._shut("the producer was closed before")
         with contextlib.suppress(KafkaTimeoutError):
@@ -240,7 +240,7 @@ class ProducerCore:
         self.sender.stop()
         if self._reporter is not None:
             self._reporter.stop()
-        self._pushing.stop()
+        self.pushing.stop()
         if self.transactions is not None:
             self.transactions.stop()
         self.deferred.stop()

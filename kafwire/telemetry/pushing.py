@@ -16,7 +16,7 @@ from kafwire.errors import ConfigError, KafkaTimeoutError
 if TYPE_CHECKING:
     from kafwire.telemetry.metrics_push import MetricsPush, PushSource
 
-_OFF = "enable_metrics_push=False: such a client has no client instance id"
+_OFF = "this client pushes no metrics, as enable_metrics_push is False or its connections are those of another client"
 
 
 class Pushing:
@@ -42,14 +42,16 @@ class Pushing:
             if not each.done():
                 each.set_result(None)
 
-    async def instance_id(self, timeout_s: float) -> uuid.UUID:
-        """Return the client instance id, once the cluster has given it.
+    async def instance_id(self, timeout_s: float | None) -> uuid.UUID:
+        """Return the client instance id, once the cluster has given it; None: within `default_api_timeout_ms`.
 
         Raises `ConfigError` if pushes are turned off, and `KafkaTimeoutError`, as for a cluster that takes no metrics.
         """
         if not self._is_enabled:
             raise ConfigError(_OFF)
         push = self._push
+        if timeout_s is None:
+            timeout_s = self._cluster.config.default_api_timeout_ms / 1000
         if push is None or push.instance_id is None:
             known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(known)

@@ -56,7 +56,7 @@ class ShareCore:
         self._assigned_since_ms: float | None = None  # when the first assignment came
         self._start_lock = asyncio.Lock()
         self._driver: MembershipDriver | None = None
-        self._pushing = Pushing(cluster, self._pushed, is_enabled=config.enable_metrics_push)
+        self.pushing = Pushing(cluster, self._pushed, is_enabled=config.enable_metrics_push)
 
     async def start(self) -> None:
         """Look up the topics, and join; a second start does nothing. A missing topic raises `BrokerError`."""
@@ -278,7 +278,7 @@ class ShareCore:
         finally:
             if self._driver is not None:
                 self._driver.stop()
-            await self._pushing.close(max(0.0, until_ms - engine.now_ms()) / 1000)
+            await self.pushing.close(max(0.0, until_ms - engine.now_ms()) / 1000)
             self.cluster.shut()
 
     def abandon(self) -> None:

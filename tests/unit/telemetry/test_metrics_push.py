@@ -11,7 +11,7 @@ import pytest
 import kafwire
 from kafwire.broker.client_telemetry import ClientTelemetry, Push
 from kafwire.cluster.cluster import TELEMETRY_KEY
-from kafwire.errors import ErrorCode
+from kafwire.errors import ConfigError, ErrorCode, KafkaTimeoutError
 from kafwire.protocol import GetTelemetrySubscriptionsRequest
 from kafwire.testing.simulation.cluster import ClusterWorld
 
@@ -217,6 +217,38 @@ def test_a_refusal_for_good_ends_the_pushes(world: ClusterWorld, caplog: pytest.
     assert requests(world) == ["GetTelemetrySubscriptions", "PushTelemetry"]
     assert telemetry.pushes == []
     assert "refused metrics of this client for good" in caplog.text
+
+
+def test_the_client_instance_id(world: ClusterWorld) -> None:
+    telemetry = subscribe(world)
+    options: Any = {"engine": world.engine}
+    with (
+        kafwire.Producer(world.bootstrap, **options) as producer,
+        kafwire.Consumer(world.bootstrap, topics="t", **options) as consumer,
+        kafwire.ShareConsumer(world.bootstrap, topics="t", group_id="s", **options) as sharing,
+    ):
+        producer.send("t", b"v").result(30)
+        consumer.poll(timeout=1.0)
+        sharing.poll(timeout=1.0)
+        found = [client.client_instance_id(5) for client in (producer, consumer, sharing)]
+        assert producer.client_instance_id(0) == found[0]
+        world.pass_time(20)
+    assert {push.client_instance_id for push in telemetry.pushes} == set(found)
+    assert len(set(found)) == 3
+
+
+def test_a_cluster_without_a_plug_in_gives_no_client_instance_id(world: ClusterWorld) -> None:
+    with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+        with pytest.raises(KafkaTimeoutError, match="no client instance id within 2 s"):
+            producer.client_instance_id(2)
+        with pytest.raises(ConfigError, match="timeout=-1"):
+            producer.client_instance_id(-1)
+    options: Any = {"engine": world.engine, "enable_metrics_push": False}
+    with (
+        kafwire.Producer(world.bootstrap, **options) as producer,
+        pytest.raises(ConfigError, match="pushes no metrics"),
+    ):
+        producer.client_instance_id(2)
 
 
 def test_an_early_end_pushes_nothing(world: ClusterWorld) -> None:
