@@ -28,6 +28,8 @@ from kafwire.telemetry.subscription import NO_ID, SubscriptionMachine
 FIRST_MS = 500
 # The longest that a close waits for the last push.
 LAST_PUSH_S = 1.0
+# More points than these are encoded and compressed in a thread of their own.
+MANY_POINTS = 500
 SCOPE = "kafwire", __version__
 
 
@@ -129,7 +131,11 @@ class MetricsPush:
         assert subscription is not None
         sums = [point for point in self._points() if subscription.wants(point.name)]
         points = list(self._deltas.of(sums)) if subscription.is_delta else sums
-        data, compression_type = self._encoded(points, subscription.max_bytes)
+        what = points, self._source.resource(), subscription.max_bytes
+        if len(points) > MANY_POINTS:
+            data, compression_type = await self._cluster.engine.in_thread("kafwire-metrics", self._encoded, *what)
+        else:
+            data, compression_type = self._encoded(*what)
         request = PushTelemetryRequest(
             client_instance_id=machine.client_instance_id,
             subscription_id=subscription.subscription_id,
@@ -148,10 +154,10 @@ class MetricsPush:
         standard = self._standard.points(self._source.reading(), now_ns)
         return [*standard, *own_points(self._source.metrics(), self._start_ns, now_ns)]
 
-    def _encoded(self, points: list[Point], max_bytes: int) -> tuple[bytes, int]:
+    def _encoded(self, points: list[Point], resource: Mapping[str, str], max_bytes: int) -> tuple[bytes, int]:
         """Return the payload and its compression type; drops the last of `points` until it has at most `max_bytes`."""
         while True:
-            data, compression_type = encode(points, self._source.resource(), SCOPE), self._machine.compression_type
+            data, compression_type = encode(points, resource, SCOPE), self._machine.compression_type
             if compression_type and data:
                 try:
                     data = compress(CODECS[compression_type], data)
