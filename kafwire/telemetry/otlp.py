@@ -43,21 +43,16 @@ def encode(points: Iterable[Point], resource: Mapping[str, str], scope: tuple[st
     """Return the message of some points.
 
     Args:
-        points: the points. Neighbours of one metric become points of one Metric message.
+        points: the points. Those of one name and kind become one Metric message.
         resource: the attributes of the client.
         scope: name and version of the library that makes the metrics.
     """
-    metrics: list[bytes] = []
-    group: list[Point] = []
+    groups: dict[tuple[str, Kind], list[Point]] = {}
     for point in points:
-        if group and (point.name, point.kind) != (group[0].name, group[0].kind):
-            metrics.append(_field(2, _metric(group)))
-            group = []
-        group.append(point)
-    if group:
-        metrics.append(_field(2, _metric(group)))
-    if not metrics:
+        groups.setdefault((point.name, point.kind), []).append(point)
+    if not groups:
         return b""
+    metrics = [_field(2, _metric(group)) for group in groups.values()]
     named = b"".join(_field(number, text.encode()) for number, text in enumerate(scope, 1) if text)
     scope_metrics = (_field(1, named) if named else b"") + b"".join(metrics)
     attributes = b"".join(_field(1, _attribute(key, value)) for key, value in resource.items())
