@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kafwire.telemetry.otel import Observation, observe
     from kafwire.telemetry.prometheus import prometheus_text, serve_prometheus
     from kafwire.telemetry.registry import METRICS, Metric
-    from kafwire.telemetry.samples import Sample, flat, samples
+    from kafwire.telemetry.sampling import Sample, flat, samples
     from kafwire.telemetry.tracing import Tracing
 
 __all__ = [
@@ -30,12 +30,12 @@ _HOMES = {
     "METRICS": "kafwire.telemetry.registry",
     "Metric": "kafwire.telemetry.registry",
     "Observation": "kafwire.telemetry.otel",
-    "Sample": "kafwire.telemetry.samples",
+    "Sample": "kafwire.telemetry.sampling",
     "Tracing": "kafwire.telemetry.tracing",
-    "flat": "kafwire.telemetry.samples",
+    "flat": "kafwire.telemetry.sampling",
     "observe": "kafwire.telemetry.otel",
     "prometheus_text": "kafwire.telemetry.prometheus",
-    "samples": "kafwire.telemetry.samples",
+    "samples": "kafwire.telemetry.sampling",
     "serve_prometheus": "kafwire.telemetry.prometheus",
 }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kafwire._version import __version__
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.telemetry.registry import COUNTERS, METRICS, Metric
-from kafwire.telemetry.samples import Sample, samples
+from kafwire.telemetry.sampling import Sample, samples
 from kafwire.telemetry.sources import Snapshot, Source, snapshots
 
 if TYPE_CHECKING:

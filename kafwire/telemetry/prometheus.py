@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import KafkaError
 from kafwire.telemetry.registry import COUNTERS
-from kafwire.telemetry.samples import Sample, samples, series
+from kafwire.telemetry.sampling import Sample, samples, series
 from kafwire.telemetry.sources import Source, snapshots
 
 if TYPE_CHECKING:

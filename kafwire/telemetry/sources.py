@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from kafwire.errors import ConfigError, KafkaError
-from kafwire.telemetry.samples import kind_of
+from kafwire.telemetry.sampling import kind_of
 
 
 class HasMetrics(Protocol):

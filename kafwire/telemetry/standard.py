@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from kafwire.telemetry.otlp import Kind, Point
 from kafwire.telemetry.registry import COUNTERS
-from kafwire.telemetry.samples import samples
+from kafwire.telemetry.sampling import samples
 
 DOMAIN: Final = "org.apache.kafka"
 

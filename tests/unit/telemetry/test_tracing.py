@@ -158,7 +158,7 @@ def test_a_span_has_the_error_of_its_record(flavour: Flavour, tracing: Tracing, 
     with pytest.raises(KafkaError):
         send(flavour, tracing, producer, "t", bytes(100_000))
     (span,) = provider.tracer.spans
-    assert (span.attributes["error.type"], span.ends) == ("RecordTooLargeError", 1)
+    assert (span.attributes["error.type"], span.ends) == ("MESSAGE_TOO_LARGE", 1)
     assert not span.status.is_ok
 
 

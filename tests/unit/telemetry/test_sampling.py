@@ -1,4 +1,4 @@
-"""`telemetry.samples`: the values of snapshots, with names, labels and units."""
+"""`telemetry.sampling`: the values of snapshots, with names, labels and units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples: the values of a `metrics()` snapshot, each with its metric of the registry and its labels. Pure."""
+"""Sampling: the values of a `metrics()` snapshot, each with its metric of the registry and its labels. Pure."""
 
 from __future__ import annotations
 
