@@ -81,7 +81,9 @@ class ConsumerCalls:
 
     def client_instance_id(self, timeout: float | None) -> Work[uuid.UUID]:
         """Return the id of the metrics that the client pushes."""
-        return partial(self._core.pushing.instance_id, timeout_of(timeout))
+        seconds = timeout_of(timeout)
+        limit_s = self._core.config.default_api_timeout_ms / 1000 if seconds is None else seconds
+        return partial(self._core.pushing.instance_id, limit_s)
 
     def new_feed(self, timeout: float | None) -> tuple[PartitionFeed, Move[None], int]:
         """Return the feed of streams, the call that opens it, and the streams' timeout in milliseconds."""

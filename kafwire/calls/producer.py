@@ -45,7 +45,9 @@ class ProducerCalls:
 
     def client_instance_id(self, timeout: float | None) -> Work[uuid.UUID]:
         """Return the id of the metrics that the client pushes."""
-        return partial(self._core.pushing.instance_id, timeout_of(timeout))
+        seconds = timeout_of(timeout)
+        limit_s = self._core.config.default_api_timeout_ms / 1000 if seconds is None else seconds
+        return partial(self._core.pushing.instance_id, limit_s)
 
     def transactions(self) -> Transactions:
         """Return the transactions of the producer; `ConfigError` without a `transactional_id`."""

@@ -35,16 +35,15 @@ from kafwire.integers import HIGHEST, PollOnly, natural
 from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch, Record
 from kafwire.runtime.log import consumer_log as log
-from kafwire.runtime.metrics_reporter import Reporter
+from kafwire.runtime.metrics_reporter import Pushing, Reporter
 from kafwire.runtime.patched import reader_waiter
 from kafwire.serializer_calls import Deserializers
-from kafwire.telemetry.pushing import Pushing
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.consumer.group.group_membership import GroupMembership
     from kafwire.consumer.ownership import PartitionOwnership
-    from kafwire.telemetry.metrics_push import PushSource
+    from kafwire.telemetry.metrics_push import MetricsPush
 
 # Limits of one poll: a number of batches, and the bytes of decoded columns after which no batch is added.
 POLL_BATCHES = 64
@@ -98,7 +97,7 @@ class ConsumerCore:
         self._tasks: list[asyncio.Task[None]] = []
         self._joining: asyncio.Task[None] | None = None  # a rejoin
         self._reporter: Reporter | None = None
-        self.pushing = Pushing(cluster, self._pushed, is_enabled=config.enable_metrics_push)
+        self.pushing = Pushing(cluster, self._begin_push, is_enabled=config.enable_metrics_push)
 
     def reader(
         self,
@@ -423,10 +422,11 @@ class ConsumerCore:
             "connections": [connection.stats() for connection in self.cluster.connections if connection.connects],
         }
 
-    def _pushed(self) -> PushSource:
+    def _begin_push(self, on_id: Callable[[], object]) -> MetricsPush:
         from kafwire.consumer.pushed_metrics import PushedConsumer  # only consumers of a cluster that takes metrics
+        from kafwire.telemetry.metrics_push import MetricsPush
 
-        return PushedConsumer(
+        source = PushedConsumer(
             self.cluster,
             self.config,
             self.metrics,
@@ -434,6 +434,7 @@ class ConsumerCore:
             self.commits.group,
             self.membership,
         )
+        return MetricsPush(self.cluster, source, on_id)
 
     async def snapshot(self) -> dict[str, Any]:
         """Return `metrics`, as a coroutine for the engine."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +24,11 @@ from kafwire.producer.send.flush import count_records, resolve, undelivered, wai
 from kafwire.producer.send.purge import purged
 from kafwire.producer.send.sender import Sender
 from kafwire.runtime.log import producer_log as log
-from kafwire.runtime.metrics_reporter import Reporter
-from kafwire.telemetry.pushing import Pushing
+from kafwire.runtime.metrics_reporter import Pushing, Reporter
 
 if TYPE_CHECKING:
     from kafwire.producer.transactions.manager import Transactions
-    from kafwire.telemetry.metrics_push import PushSource
+    from kafwire.telemetry.metrics_push import MetricsPush
 
 # How long unflushed records may delay the end of the interpreter.
 EXIT_FLUSH_S = 5.0
@@ -59,7 +59,7 @@ class ProducerCore:
             self.transactions = Transactions(self, config.transactional_id)
             self.accumulator.budget.when_called = self._notifier.notify  # a commit waits for callbacks
         self.sender = Sender(cluster, config, backlog, self._notifier, self.transactions)
-        self.pushing = Pushing(cluster, self._pushed, is_enabled=config.enable_metrics_push and not is_shared)
+        self.pushing = Pushing(cluster, self._begin_push, is_enabled=config.enable_metrics_push and not is_shared)
         self._reporter: Reporter | None = None
         if config.metrics_hook is not None:  # last: the engine may take a snapshot at once
             self._reporter = Reporter(cluster.engine, config.metrics_hook, config.metrics_interval_ms)
@@ -131,10 +131,12 @@ class ProducerCore:
         }
         return found
 
-    def _pushed(self) -> PushSource:
+    def _begin_push(self, on_id: Callable[[], object]) -> MetricsPush:
         from kafwire.producer.pushed_metrics import PushedProducer  # only producers of a cluster that takes metrics
+        from kafwire.telemetry.metrics_push import MetricsPush
 
-        return PushedProducer(self.cluster, self.config, self.sender.counters_now, self.metrics)
+        source = PushedProducer(self.cluster, self.config, self.sender.counters_now, self.metrics)
+        return MetricsPush(self.cluster, source, on_id)
 
     async def snapshot(self) -> dict[str, Any]:
         """`metrics`, on the engine."""

@@ -1,7 +1,7 @@
 """Pushes a client's metrics to the cluster while brokers subscribe to them (KIP-714). Runs on the engine.
 
-`Pushing` begins it, at the first connection to a broker that offers the API: brokers without a
-plug-in for client metrics do not, and cost nothing. `subscription.py` decides, `standard.py` computes.
+`Pushing` (`runtime/metrics_reporter.py`) begins it, at the first connection to a broker that offers the API: brokers
+without a plug-in for client metrics do not, and cost nothing. `subscription.py` decides, `standard.py` computes.
 """
 
 from __future__ import annotations

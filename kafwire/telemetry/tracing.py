@@ -82,7 +82,7 @@ class Tracing:
             The `Delivery`.
 
         Raises:
-            KafkaError: as `Producer.send` does.
+            KafkaError: the error of `Producer.send`.
 
         Example:
             >>> kafwire.telemetry.Tracing().send(producer, topic, b"EWR-IAH").result(timeout=10).offset
@@ -101,7 +101,21 @@ class Tracing:
     async def send_async(
         self, producer: Any, topic: str, value: Any = None, *, headers: Headers | None = None, **record: Any
     ) -> Any:
-        """Send a record of an `AsyncProducer`, as `Tracing.send` does."""
+        """Send a record of an asyncio producer in a span `send {topic}`, as `send` does for others.
+
+        Args:
+            producer: an `AsyncProducer`.
+            topic: the topic.
+            value: as for `AsyncProducer.send`.
+            headers: as for `AsyncProducer.send`.
+            record: the other arguments of `AsyncProducer.send`.
+
+        Returns:
+            The `AsyncDelivery`.
+
+        Raises:
+            KafkaError: the error of `AsyncProducer.send`.
+        """
         span = self._sending(topic, value, record)
         try:
             delivery = await producer.send(topic, value, headers=self._carried(span, headers), **record)

@@ -24,11 +24,11 @@ from kafwire.consumer.share.share_fetcher import FetchedRange, ShareFetcher
 from kafwire.errors import CorruptBatchError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
 from kafwire.runtime.log import consumer_log as log
+from kafwire.runtime.metrics_reporter import Pushing
 from kafwire.serializer_calls import Deserializers
-from kafwire.telemetry.pushing import Pushing
 
 if TYPE_CHECKING:
-    from kafwire.telemetry.metrics_push import PushSource
+    from kafwire.telemetry.metrics_push import MetricsPush
 
 
 class ShareCore:
@@ -56,7 +56,7 @@ class ShareCore:
         self._assigned_since_ms: float | None = None  # when the first assignment came
         self._start_lock = asyncio.Lock()
         self._driver: MembershipDriver | None = None
-        self.pushing = Pushing(cluster, self._pushed, is_enabled=config.enable_metrics_push)
+        self.pushing = Pushing(cluster, self._begin_push, is_enabled=config.enable_metrics_push)
 
     async def start(self) -> None:
         """Look up the topics, and join; a second start does nothing. A missing topic raises `BrokerError`."""
@@ -254,10 +254,12 @@ class ShareCore:
             "connections": [connection.stats() for connection in self.cluster.connections if connection.connects],
         }
 
-    def _pushed(self) -> PushSource:
+    def _begin_push(self, on_id: Callable[[], object]) -> MetricsPush:
         from kafwire.consumer.pushed_metrics import PushedConsumer  # only consumers of a cluster that takes metrics
+        from kafwire.telemetry.metrics_push import MetricsPush
 
-        return PushedConsumer(self.cluster, self.config, self.metrics, lambda: len(self._owned))
+        source = PushedConsumer(self.cluster, self.config, self.metrics, lambda: len(self._owned))
+        return MetricsPush(self.cluster, source, on_id)
 
     async def snapshot(self) -> dict[str, Any]:
         """Return `metrics`, as a coroutine for the engine."""

@@ -190,10 +190,8 @@ def test_a_broker_that_stops_gives_way_to_another(world: ClusterWorld) -> None:
         producer.send("t", b"v", partition=0).result(30)
         world.pass_time(20)
         stopped = telemetry.pushes[-1].node
-        world.state.stop(stopped)
-        world.pass_time(60)
-        producer.send("t", b"v", partition=0).result(60)
-        world.pass_time(60)
+        world.kill(stopped)
+        world.pass_time(120)
         pushed = {push.node for push in telemetry.pushes}
         assert pushed == {1, 2}
         assert len({push.client_instance_id for push in telemetry.pushes}) == 1
