@@ -21,6 +21,7 @@ from kafwire.integers import integer
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
 from kafwire.runtime.log import log
+from kafwire.timeouts import timeout_of
 from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 
 TOPIC_RESOURCE = 2

@@ -21,12 +21,12 @@ class Timing(NamedTuple):
     """Durations in milliseconds: their sum and number since the start, and the longest since the last reading."""
 
     total: float = 0.0
-    count: int = 0
+    number: int = 0
     longest: float = 0.0
 
     def __add__(self, other: Timing) -> Timing:  # type: ignore[override]
         """Return both together."""
-        return Timing(self.total + other.total, self.count + other.count, max(self.longest, other.longest))
+        return Timing(self.total + other.total, self.number + other.number, max(self.longest, other.longest))
 
 
 @dataclass
@@ -79,8 +79,8 @@ class StandardMetrics:
         key = f"{name} {attributes}"
         last = self._last.get(key, Timing())
         self._last[key] = timing
-        if timing.count > last.count:
-            mean = (timing.total - last.total) / (timing.count - last.count)
+        if timing.number > last.number:
+            mean = (timing.total - last.total) / (timing.number - last.number)
             yield Point(f"{DOMAIN}.{name}.avg", mean, attributes=attributes, time_ns=now_ns)
             yield Point(f"{DOMAIN}.{name}.max", float(timing.longest), attributes=attributes, time_ns=now_ns)
 

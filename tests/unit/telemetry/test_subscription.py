@@ -15,7 +15,7 @@ ID = uuid.UUID(int=5)
 
 
 def response(**fields: Any) -> Any:
-    given = {
+    given: dict[str, Any] = {
         "client_instance_id": ID,
         "subscription_id": 7,
         "accepted_compression_types": [4, 3],

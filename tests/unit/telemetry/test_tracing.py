@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,19 +57,15 @@ class Tracer(trace.NoOpTracer):
     def __init__(self) -> None:
         self.spans: list[Recorded] = []
 
-    def start_span(
-        self, name: str, context: Any = None, kind: Any = SpanKind.INTERNAL, attributes: Any = None, **_: Any
-    ) -> Span:  # type: ignore[override]
-        parent = trace.get_current_span(context).get_span_context()
-        span = Recorded(name, kind, parent, attributes)
+    def start_span(self, name: str, context: Any = None, *args: Any, **named: Any) -> Span:
+        kind = args[0] if args else named.get("kind", SpanKind.INTERNAL)
+        span = Recorded(name, kind, trace.get_current_span(context).get_span_context(), named.get("attributes"))
         self.spans.append(span)
         return span
 
     @contextmanager
-    def start_as_current_span(
-        self, name: str, context: Any = None, kind: Any = SpanKind.INTERNAL, attributes: Any = None, **_: Any
-    ) -> Iterator[Span]:  # type: ignore[override]
-        span = self.start_span(name, context, kind, attributes)
+    def start_as_current_span(self, name: str, context: Any = None, *args: Any, **named: Any) -> Any:  # type: ignore[override]
+        span = self.start_span(name, context, *args, **named)
         with trace.use_span(span, end_on_exit=True, record_exception=False):
             yield span
 
