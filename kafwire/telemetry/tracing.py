@@ -63,6 +63,16 @@ class Tracing:
         self._trace = trace
         self._propagate = propagate
         self._tracer = trace.get_tracer("kafwire", __version__, tracer_provider)
+        self._has_provider = tracer_provider is not None
+
+    @property
+    def _is_idle(self) -> bool:
+        """True if no SDK records spans, and no context has to be carried on."""
+        if not self._has_provider:
+            if isinstance(self._trace.get_tracer_provider(), self._trace.ProxyTracerProvider):
+                return not self._trace.get_current_span().get_span_context().is_valid
+            self._has_provider = True  # a program sets its SDK once
+        return False
 
     # --- sending
 
@@ -88,6 +98,8 @@ class Tracing:
             >>> kafwire.telemetry.Tracing().send(producer, topic, b"EWR-IAH").result(timeout=10).offset
             3
         """
+        if self._is_idle:
+            return producer.send(topic, value, headers=headers, **record)
         span = self._sending(topic, value, record)
         try:
             delivery = producer.send(topic, value, headers=self._carried(span, headers), **record)
@@ -116,6 +128,8 @@ class Tracing:
         Raises:
             KafkaError: the error of `AsyncProducer.send`.
         """
+        if self._is_idle:
+            return await producer.send(topic, value, headers=headers, **record)
         span = self._sending(topic, value, record)
         try:
             delivery = await producer.send(topic, value, headers=self._carried(span, headers), **record)

@@ -178,6 +178,20 @@ def test_without_an_sdk_records_stay_as_they_are() -> None:
     )
 
 
+def test_without_an_sdk_a_context_is_carried_on() -> None:
+    tracing = Tracing()
+    carried = b"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
+    sent: list[Any] = []
+
+    class Client:
+        def send(self, *args: Any, **record: Any) -> None:
+            sent.append(record["headers"])
+
+    with tracing.process(kafwire.Record(b"v", headers={"traceparent": carried}, topic="t")):
+        tracing.send(Client(), "u", b"v")
+    assert sent == [[("traceparent", carried)]]
+
+
 def test_headers_of_the_current_span(tracing: Tracing) -> None:
     with tracing.commit() as span:
         (own, (name, value)) = tracing.headers([("own", b"1"), ("traceparent", b"old")])
