@@ -88,7 +88,10 @@ def test_a_producer_pushes_every_interval_and_at_the_end(world: ClusterWorld) ->
     assert [push.is_terminating for push in telemetry.pushes] == [False] * (len(others) + 1) + [True]
     assert first.metrics.resource == {"client_rack": "r"}
     assert {f"{K}.producer.{name}" for name in PRODUCER} <= names(first)
-    assert first.values()[f"{K}.producer.record.queue.time.avg"] >= 20
+    values = first.values()
+    assert values[f"{K}.producer.record.queue.time.avg"] >= 20
+    latency = f"{K}.producer.node.request.latency"
+    assert values[f"{latency}.max"] >= values[f"{latency}.avg"] > 0
     records = [push.values()["kafwire.producer.records"] for push in telemetry.pushes]
     assert (records[0], sum(records)) == (3, 4), "deltas"
     assert first.compression_type == 4
@@ -113,6 +116,7 @@ def test_a_consumer_pushes_the_required_metrics(world: ClusterWorld) -> None:
         assert consumer.poll(timeout=10.0)
         consumer.commit()
         consumer.poll(timeout=100.0)
+        world.pass_time(200)  # without a read
         member_id = consumer.group_metadata().member_id
     pushes = telemetry.pushes
     assert {f"{K}.consumer.{name}" for name in CONSUMER} == set().union(*map(names, pushes))
@@ -120,7 +124,9 @@ def test_a_consumer_pushes_the_required_metrics(world: ClusterWorld) -> None:
     values = pushes[0].values()
     assert values[f"{K}.consumer.coordinator.assigned.partitions"] == 2
     assert values[f"{K}.consumer.coordinator.rebalance.latency.total"] > 0
-    assert values[f"{K}.consumer.poll.idle.ratio.avg"] > 0.5, "it waited for records"
+    ratios = [push.values()[f"{K}.consumer.poll.idle.ratio.avg"] for push in pushes]
+    assert ratios[0] > 0.5, "it waited for records"
+    assert ratios[-2] < 0.1, "of the time since the last push"
     assert pushes[-1].is_terminating
 
 
