@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # `typing` alone would cost a third of the import
 if TYPE_CHECKING:
     from typing import Any
 
-    from kafwire import admin, errors, protocol, records, stream
+    from kafwire import admin, errors, protocol, records, stream, telemetry
     from kafwire.aio.admin.admin import AsyncAdmin
     from kafwire.aio.client import AsyncClient
     from kafwire.aio.consumer import AsyncConsumer
@@ -185,6 +185,7 @@ __all__ = [
     "records",
     "scan",
     "stream",
+    "telemetry",
 ]
 
 _HOMES = {
@@ -260,7 +261,7 @@ _HOMES = {
     "UnknownSchemaError": "kafwire.errors",
     "scan": "kafwire.sync.scan",
 }
-_MODULES = frozenset({"admin", "errors", "protocol", "records", "stream"})
+_MODULES = frozenset({"admin", "errors", "protocol", "records", "stream", "telemetry"})
 
 
 def _is_source(module: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -35,7 +36,7 @@ from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
 from kafwire.runtime.interfaces import Engine
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 from kafwire.serializer_calls import Deserializers
 from kafwire.timeouts import milliseconds
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
@@ -561,6 +562,10 @@ class AsyncConsumer(StartedClient):
         return self._core.commits.group_metadata()
 
     # --- the rest ---------------------------------------------------------------------------------------------------
+
+    async def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:  # noqa: ASYNC109
+        """Return the id of the metrics that this client pushes, as `Consumer.client_instance_id` does."""
+        return await self._run(self._calls.client_instance_id(timeout))
 
     async def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states, as `Consumer.metrics` does."""

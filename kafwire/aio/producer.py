@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -366,6 +367,10 @@ class AsyncProducer(AsyncProducerNames, AwaitingClient):
     async def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions, as `Producer.partitions_for` does."""
         return await self._run(self._core.cluster.partitions, topic)
+
+    async def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:  # noqa: ASYNC109
+        """Return the id of the metrics that this client pushes, as `Producer.client_instance_id` does."""
+        return await self._run(self._calls.client_instance_id(timeout))
 
     async def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states, as `Producer.metrics` does."""

@@ -10,6 +10,7 @@ records, and those of streams. Their readers check a timeout by `timeouts.millis
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
@@ -77,6 +78,12 @@ class ConsumerCalls:
     def new_claim(self, partition: TopicPartition, timeout: float | None) -> tuple[Claim, int]:
         """Return the claim of a stream of one partition, not taken yet, and the stream's timeout in milliseconds."""
         return self._core.assignment.new_claim(partition_of(partition)), milliseconds(timeout)
+
+    def client_instance_id(self, timeout: float | None) -> Work[uuid.UUID]:
+        """Return the id of the metrics that the client pushes."""
+        seconds = timeout_of(timeout)
+        limit_s = self._core.config.default_api_timeout_ms / 1000 if seconds is None else seconds
+        return partial(self._core.pushing.instance_id, limit_s)
 
     def new_feed(self, timeout: float | None) -> tuple[PartitionFeed, Move[None], int]:
         """Return the feed of streams, the call that opens it, and the streams' timeout in milliseconds."""

@@ -7,6 +7,7 @@ only its failure looks for the wrong argument (`wrong_argument`). Their faces di
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,12 @@ class ProducerCalls:
     def flush(self, timeout: float | None) -> Work[None]:
         """Wait until every outcome is known."""
         return partial(self._core.flush, timeout_of(timeout))
+
+    def client_instance_id(self, timeout: float | None) -> Work[uuid.UUID]:
+        """Return the id of the metrics that the client pushes."""
+        seconds = timeout_of(timeout)
+        limit_s = self._core.config.default_api_timeout_ms / 1000 if seconds is None else seconds
+        return partial(self._core.pushing.instance_id, limit_s)
 
     def transactions(self) -> Transactions:
         """Return the transactions of the producer; `ConfigError` without a `transactional_id`."""

@@ -60,7 +60,7 @@ from kafwire.runtime.interfaces import (
     ResponseFilter,
     SocketAddress,
 )
-from kafwire.runtime.log import log
+from kafwire.runtime.log import cluster_log as log
 from kafwire.runtime.resolver import failing_part
 from kafwire.security.client_security import ClientSecurity
 
@@ -106,6 +106,7 @@ class BrokerConnection:
         security: ClientSecurity | None = None,
         cluster_id: Callable[[], str | None] = lambda: None,
         on_misdirected: Callable[[BrokerConnection], object] = lambda _: None,
+        on_ready: Callable[[BrokerConnection], object] = lambda _: None,
     ) -> None:
         """Make a connection; `open` connects it.
 
@@ -115,7 +116,7 @@ class BrokerConnection:
         `greetings` has the version of ApiVersions to begin with, by host and port, where it is not the newest.
 
         `reach` receives the progress of connecting. `blame` knows which addresses of the host failed. `on_overdue` is
-        called repeatedly while a response is overdue.
+        called repeatedly while a response is overdue, and `on_ready` after each successful connect.
         """
         self._engine = engine
         self._config = config
@@ -128,6 +129,7 @@ class BrokerConnection:
         self._on_overdue = on_overdue
         self._cluster_id = cluster_id
         self._on_misdirected = on_misdirected
+        self._on_ready = on_ready
         self._overdue_ms = math.inf if role == PARKED else OVERDUE_MS + getattr(config, "fetch_max_wait_ms", 0)
         self._look: asyncio.TimerHandle | None = None
         self._heard_ms = self._used_ms = -1.0e12
@@ -170,6 +172,9 @@ class BrokerConnection:
         self.latency_ms_sum = 0.0
         self.latency_ms_max = 0.0
         self.throttle_ms = 0
+        # The longest since the last push of metrics.
+        self.latency_ms_peak = 0.0
+        self.throttle_ms_peak = 0.0
 
     def __repr__(self) -> str:
         return f"<{self.role} connection to {self.where}>"
@@ -359,6 +364,7 @@ class BrokerConnection:
                 self._heard_ms = self._used_ms = self._engine.now_ms()
                 self._close_when_idle()
                 self.connects += 1
+                self._on_ready(self)
                 return
             self._blame_address()
             self._drop()
@@ -489,7 +495,13 @@ class BrokerConnection:
             if self._socket is socket:
                 self._renewal = None  # the running task is this one
                 log.warning(
-                    "kafwire: re-authentication to %s failed: %s", self.where, str(error) or "no response in time"
+                    "kafwire: re-authentication to %s failed: %s",
+                    self.where,
+                    str(error) or "no response in time",
+                    node=self.node,
+                    host=self.host,
+                    port=self.port,
+                    error=error,
                 )
                 self._drop(f"re-authentication failed: {error}")
         else:
@@ -585,6 +597,7 @@ class BrokerConnection:
         self.bytes_in += counts["bytes_in"]
         self.latency_ms_sum += counts["latency_ms_sum"]
         self.latency_ms_max = max(self.latency_ms_max, counts["latency_ms_max"])
+        self.latency_ms_peak = max(self.latency_ms_peak, counts["latency_ms_max"])
 
     def next_correlation_id(self) -> int:
         """Return the id for the next request; the caller must send that request, or drop the id."""
@@ -679,6 +692,7 @@ class BrokerConnection:
         """Note a throttle time: the broker mutes the connection (KIP-219), so no request is sent until then."""
         if throttle_ms > 0:
             self.throttle_ms += throttle_ms
+            self.throttle_ms_peak = max(self.throttle_ms_peak, throttle_ms)
             self.muted_until_ms = max(self.muted_until_ms, self._engine.now_ms() + throttle_ms)
 
     async def _exchange(
@@ -790,7 +804,14 @@ class BrokerConnection:
         try:
             request.complete(None, error)
         except Exception:
-            log.exception("kafwire: the failure of a request to %s could not be handled", self.where)
+            log.exception(
+                "kafwire: the failure of a request to %s could not be handled",
+                self.where,
+                node=self.node,
+                host=self.host,
+                port=self.port,
+                role=self.role,
+            )
 
     def _on_connected(self) -> None:
         if self._connecting is not None and not self._connecting.done():
@@ -806,6 +827,7 @@ class BrokerConnection:
             self.responses += 1
             self.latency_ms_sum += latency_ms
             self.latency_ms_max = max(self.latency_ms_max, latency_ms)
+            self.latency_ms_peak = max(self.latency_ms_peak, latency_ms)
             if frame is not None:
                 self.bytes_in += SIZE_PREFIX + len(frame)
             request.complete(frame, None)

@@ -35,13 +35,16 @@ from kafwire.errors import (
 )
 from kafwire.protocol.api.metadata import MetadataRequest
 from kafwire.runtime.interfaces import Engine
-from kafwire.runtime.log import log
+from kafwire.runtime.log import cluster_log as log
 from kafwire.security.client_security import ClientSecurity
 
 _T = TypeVar("_T")
 
 # In bytes: old request versions have two bytes for a string's length.
 LONGEST_NAME = 0x7FFF
+
+# The API of GetTelemetrySubscriptions, whose module only clients of a cluster with it load.
+TELEMETRY_KEY = 71
 
 UNREACHABLE = "no broker can be reached:"
 
@@ -79,6 +82,9 @@ class Cluster:
         self._doubting: asyncio.TimerHandle | None = None
         self._listeners: dict[object, OnChange] = {}
         self._on_overdue: list[Callable[[BrokerConnection], object]] = []
+        # Called once, at the first connection to a broker that takes metrics of clients (KIP-714).
+        self.when_subscribable: Callable[[], object] | None = None
+        self.connects = 0  # of all connections, those that were released too
 
     @property
     def connections(self) -> list[BrokerConnection]:
@@ -133,6 +139,7 @@ class Cluster:
             security=self._security,
             cluster_id=self._cluster_to_name,
             on_misdirected=self._on_misdirected,
+            on_ready=self._on_ready,
         )
         if self._closed:
             connection.close()
@@ -426,13 +433,15 @@ class Cluster:
                 connection.where,
                 response.cluster_id,
                 self.metadata.cluster_id,
+                node=connection.node,
+                cluster_id=response.cluster_id,
             )
             self._leave_all("its cluster was replaced", but=connection)
         return response
 
     def _leave_all(self, why: str, *, but: BrokerConnection | None = None) -> None:
         """Forget all broker addresses, and close every connection; the next request uses the bootstrap servers."""
-        log.info("kafwire: bootstrapping again from %s: %s", self.bootstrap, why)
+        log.info("kafwire: bootstrapping again from %s: %s", self.bootstrap, why, bootstrap=self.bootstrap, reason=why)
         self.metadata.brokers.clear()
         nodes, self._nodes = self._nodes, {}
         for node in nodes.values():
@@ -452,6 +461,12 @@ class Cluster:
             return
         self._leave_all(f"{connection.where} is now another broker")
         self._refresher.begin()
+
+    def _on_ready(self, connection: BrokerConnection) -> None:
+        self.connects += 1
+        if self.when_subscribable is not None and TELEMETRY_KEY in connection.versions and not self._closed:
+            begin, self.when_subscribable = self.when_subscribable, None
+            begin()
 
     def on_change(self, callback: OnChange) -> Callable[[], None]:
         """Call `callback` after each refresh with the names of changed topics; return a function that ends that.
@@ -494,7 +509,7 @@ class Cluster:
                 try:
                     await self.refresh()
                 except KafkaError as error:
-                    log.debug("kafwire: metadata could not be refreshed: %s", error)
+                    log.debug("kafwire: metadata could not be refreshed: %s", error, error=error)
         finally:
             self._watching = None
 
@@ -505,7 +520,9 @@ class Cluster:
             except Exception:
                 # One listener's defect must not keep the news from the others, nor from callers that wait for the
                 # refresh.
-                log.exception("kafwire: a change of topics %s could not be handled", sorted(changed))
+                log.exception(
+                    "kafwire: a change of topics %s could not be handled", sorted(changed), topics=sorted(changed)
+                )
 
     def keep_fresh(self, topics: Iterable[str]) -> None:
         """Refresh these topics every `metadata_max_age_ms` from now on, and forget those kept fresh so far.
@@ -539,7 +556,7 @@ class Cluster:
             try:
                 await self.refresh()
             except KafkaError as error:
-                log.debug("kafwire: metadata could not be refreshed: %s", error)
+                log.debug("kafwire: metadata could not be refreshed: %s", error, error=error)
 
     def _leave_departed(self) -> None:
         """Close the idle connections of brokers that left the cluster, or moved to another address.
@@ -664,6 +681,7 @@ class Cluster:
         """Close every connection; pending requests fail."""
         self._closed = True
         self._listeners.clear()
+        self.when_subscribable = None
         self._on_overdue.clear()
         self._refresher.stop()
         if self._keeping is not None:

@@ -92,6 +92,10 @@ class GroupOffsets:
         self.coordination = Coordinator(cluster, group_id)
         self._committing = asyncio.Lock()
         self._commits = 0  # calls of `commit` that hold the lock or wait for it
+        # The latencies of OffsetCommit: their number and sum, and the longest since the last push of metrics.
+        self.commit_requests = 0
+        self.commit_ms_sum = 0.0
+        self.commit_ms_peak = 0.0
 
     @property
     def coordinator(self) -> int | None:
@@ -378,7 +382,12 @@ class GroupOffsets:
         if me is not None:
             message.generation_id_or_member_epoch, message.member_id = me.generation_id, me.member_id
             message.group_instance_id = me.group_instance_id
+        begun_ms = self._cluster.engine.now_ms()
         response = await connection.call(message, version=version)
+        latency_ms = self._cluster.engine.now_ms() - begun_ms
+        self.commit_requests += 1
+        self.commit_ms_sum += latency_ms
+        self.commit_ms_peak = max(self.commit_ms_peak, latency_ms)
         self._fence([part.error_code for topic in response.topics for part in topic.partitions], me)
         return commit_results(response, offsets, ids, version)
 

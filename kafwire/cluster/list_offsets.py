@@ -26,7 +26,7 @@ from kafwire.errors import (
 )
 from kafwire.lazy_dataclass import dataclass
 from kafwire.protocol.api.list_offsets import ListOffsetsRequest
-from kafwire.runtime.log import log
+from kafwire.runtime.log import cluster_log as log
 
 
 class LogEnd(Enum):
@@ -104,7 +104,7 @@ async def list_offsets(
             return
         where = next(iter(missing()))
         why = problems.get(where) or not_responding(cluster, where, PATIENCE_MS)
-        log.warning("no offset yet of %s: %s; retrying for %g s", _names(missing()), why, limit_ms / 1000)
+        log.warning("no offset yet of %s: %s; retrying for %g s", _names(missing()), why, limit_ms / 1000, reason=why)
 
     async def attempt() -> None:
         problems.clear()

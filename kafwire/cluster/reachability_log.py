@@ -9,7 +9,7 @@ from typing import Protocol
 
 from kafwire.cluster.reachability import PATIENCE_MS, Watch
 from kafwire.runtime.interfaces import Engine
-from kafwire.runtime.log import log
+from kafwire.runtime.log import cluster_log as log
 
 
 class Connecting(Protocol):
@@ -68,7 +68,15 @@ class Reach:
         """Note that a connection connected."""
         waited_s = self.watch(connection).succeed(self._engine.now_ms())
         if waited_s is not None:
-            log.info("kafwire: connected to %s after %.1f s", connection.at_address, waited_s)
+            log.info(
+                "kafwire: connected to %s after %.1f s",
+                connection.at_address,
+                waited_s,
+                node=connection.node,
+                host=connection.host,
+                port=connection.port,
+                waited_s=round(waited_s, 1),
+            )
 
 
 def _warn(text: str | None) -> None:

@@ -11,7 +11,7 @@ from kafwire.cluster.metadata import Metadata, TopicInfo
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, ProtocolError, broker_error
 from kafwire.runtime.interfaces import Engine
-from kafwire.runtime.log import log
+from kafwire.runtime.log import cluster_log as log
 
 # Not every broker knows a new topic yet. A broker that shares its cores has been seen to take more than 0.7 s.
 # (librdkafka waits 30 s, `topic.metadata.propagation.max.ms`; Java's producer all of `max.block.ms`.)
@@ -114,7 +114,13 @@ class TopicSearch:
                 )
         for name in self._absent:
             count = len(metadata.topics[name].partitions)
-            log.info("kafwire: topic %r did not exist: the broker has created it, with %d partition(s)", name, count)
+            log.info(
+                "kafwire: topic %r did not exist: the broker has created it, with %d partition(s)",
+                name,
+                count,
+                topic=name,
+                partitions=count,
+            )
         return [metadata.topics[name] for name in self._names]
 
     async def _check_creation(self) -> None:
@@ -160,7 +166,7 @@ class TopicSearch:
             )
         else:
             self._patient = True
-            log.info("kafwire: topic %r does not exist yet: waiting for the broker to create it", name)
+            log.info("kafwire: topic %r does not exist yet: waiting for the broker to create it", name, topic=name)
             return
         raise UnknownTopic(text, unknown)
 

@@ -24,6 +24,10 @@ METRICS_HOOK = (
     "runs. None: no calls."
 )
 METRICS_HOOK_TYPE = "Callable[[dict[str, Any]], object] | None"
+METRICS_PUSH = (
+    "The client pushes metrics to the cluster while brokers subscribe to them (KIP-714). Brokers without a plug-in for "
+    "metrics of clients do not subscribe."
+)
 METRICS_INTERVAL = "Time between two calls of metrics_hook."
 NO_SERVERS = 'option bootstrap_servers is missing: give "host:port" of one broker or more'
 _A_DICT = (

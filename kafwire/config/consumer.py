@@ -17,7 +17,7 @@ from kafwire.config.checks import (
     silence,
     some_text,
 )
-from kafwire.config.client import METRICS_HOOK, METRICS_HOOK_TYPE, METRICS_INTERVAL, MIB, ClientConfig
+from kafwire.config.client import METRICS_HOOK, METRICS_HOOK_TYPE, METRICS_INTERVAL, METRICS_PUSH, MIB, ClientConfig
 from kafwire.errors import ConfigError
 from kafwire.integers import PollOnly
 from kafwire.lazy_dataclass import dataclass
@@ -286,6 +286,7 @@ class ConsumerConfig(FetchConfig):
     )
     metrics_hook: Any = option(None, maybe(function), METRICS_HOOK, names="", typed=METRICS_HOOK_TYPE)
     metrics_interval_ms: int = option(30_000, Number(1), METRICS_INTERVAL, names="")
+    enable_metrics_push: bool = option(True, flag, METRICS_PUSH)
 
     def check_together(self, given: frozenset[str]) -> None:
         """Check the options of a member, and that `single_socket` and `fetch_strategy` do not contradict each other."""
@@ -303,6 +304,7 @@ class ShareConsumerConfig(FetchConfig):
     """Options of `ShareConsumer` and `AsyncShareConsumer`."""
 
     group_id: str = option("", any_text, "Share group of the consumer, which is required.")
+    enable_metrics_push: bool = option(True, flag, METRICS_PUSH)
     fetch_min_bytes: int = option(1, Number(0), _MIN_BYTES)
     max_poll_records: int = option(
         500,

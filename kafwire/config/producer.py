@@ -17,7 +17,7 @@ from kafwire.config.checks import (
     option,
     some_text,
 )
-from kafwire.config.client import METRICS_HOOK, METRICS_HOOK_TYPE, METRICS_INTERVAL, MIB, ClientConfig
+from kafwire.config.client import METRICS_HOOK, METRICS_HOOK_TYPE, METRICS_INTERVAL, METRICS_PUSH, MIB, ClientConfig
 from kafwire.errors import ConfigError
 from kafwire.lazy_dataclass import dataclass
 from kafwire.serialization import Codec, serializer
@@ -195,6 +195,7 @@ class ProducerConfig(ClientConfig):
     )
     metrics_hook: Any = option(None, maybe(function), METRICS_HOOK, names="", typed=METRICS_HOOK_TYPE)
     metrics_interval_ms: int = option(30_000, Number(1), METRICS_INTERVAL, names="")
+    enable_metrics_push: bool = option(True, flag, METRICS_PUSH)
 
     def check_together(self, given: frozenset[str]) -> None:  # noqa: ARG002
         """Check acks, batches in flight, partitioner and compression level.

@@ -34,8 +34,8 @@ from kafwire.errors import ConfigError, KafkaError
 from kafwire.integers import HIGHEST, PollOnly, natural
 from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch, Record
-from kafwire.runtime.log import log
-from kafwire.runtime.metrics_reporter import Reporter
+from kafwire.runtime.log import consumer_log as log
+from kafwire.runtime.metrics_reporter import Pushing, Reporter
 from kafwire.runtime.patched import reader_waiter
 from kafwire.serializer_calls import Deserializers
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
@@ -43,6 +43,7 @@ from kafwire.types import ConsumerGroupMetadata, TopicPartition
 if TYPE_CHECKING:
     from kafwire.consumer.group.group_membership import GroupMembership
     from kafwire.consumer.ownership import PartitionOwnership
+    from kafwire.telemetry.metrics_push import MetricsPush
 
 # Limits of one poll: a number of batches, and the bytes of decoded columns after which no batch is added.
 POLL_BATCHES = 64
@@ -96,6 +97,7 @@ class ConsumerCore:
         self._tasks: list[asyncio.Task[None]] = []
         self._joining: asyncio.Task[None] | None = None  # a rejoin
         self._reporter: Reporter | None = None
+        self.pushing = Pushing(cluster, self._begin_push, is_enabled=config.enable_metrics_push)
 
     def reader(
         self,
@@ -272,6 +274,9 @@ class ConsumerCore:
             *claim.where,
             "?" if oldest is None else oldest,
             self.config.max_uncommitted,
+            topic=claim.where[0],
+            partition=claim.where[1],
+            max_uncommitted=self.config.max_uncommitted,
         )
         progress.is_awaited = True
         while progress.uncommitted >= self.config.max_uncommitted and not claim.is_ending:
@@ -417,6 +422,20 @@ class ConsumerCore:
             "connections": [connection.stats() for connection in self.cluster.connections if connection.connects],
         }
 
+    def _begin_push(self, on_id: Callable[[], object]) -> MetricsPush:
+        from kafwire.consumer.pushed_metrics import PushedConsumer  # only consumers of a cluster that takes metrics
+        from kafwire.telemetry.metrics_push import MetricsPush
+
+        source = PushedConsumer(
+            self.cluster,
+            self.config,
+            self.metrics,
+            lambda: len(self.fetcher.cursors),
+            self.commits.group,
+            self.membership,
+        )
+        return MetricsPush(self.cluster, source, on_id)
+
     async def snapshot(self) -> dict[str, Any]:
         """Return `metrics`, as a coroutine for the engine."""
         return self.metrics()
@@ -428,7 +447,11 @@ class ConsumerCore:
                 try:
                     await work()
                 except Exception:
-                    log.exception("kafwire: periodic work (every %d ms) failed; it continues", interval_ms)
+                    log.exception(
+                        "kafwire: periodic work (every %d ms) failed; it continues",
+                        interval_ms,
+                        interval_ms=interval_ms,
+                    )
 
         if when:
             self._tasks.append(asyncio.ensure_future(repeat()))
@@ -463,10 +486,13 @@ class ConsumerCore:
                 "closed without committing the offsets processed last: %s; records after the last commit will be "
                 "delivered again",
                 error,
+                error=error,
+                group=self.config.group_id,
             )
         finally:
             if self.membership is not None:
                 await self.membership.close(max(0.0, until_ms - engine.now_ms()))
+            await self.pushing.close(max(0.0, until_ms - engine.now_ms()) / 1000)
             sessions = self.fetcher.brokers.sessions()
             self.fetcher.queue.close()
             self.fetcher.stop()
@@ -489,6 +515,8 @@ class ConsumerCore:
                 sum(handed.rows for handed in left),
                 ", ".join(sorted({handed.cursor.name for handed in left})),
                 "they will be delivered again" if failed else "call commit() once they are processed",
+                rows=sum(handed.rows for handed in left),
+                group=self.config.group_id,
             )
 
     def abandon(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,12 @@ from kafwire.producer.outcome.sequencer import Identity
 from kafwire.producer.send.flush import count_records, resolve, undelivered, wait_for
 from kafwire.producer.send.purge import purged
 from kafwire.producer.send.sender import Sender
-from kafwire.runtime.log import log
-from kafwire.runtime.metrics_reporter import Reporter
+from kafwire.runtime.log import producer_log as log
+from kafwire.runtime.metrics_reporter import Pushing, Reporter
 
 if TYPE_CHECKING:
     from kafwire.producer.transactions.manager import Transactions
+    from kafwire.telemetry.metrics_push import MetricsPush
 
 # How long unflushed records may delay the end of the interpreter.
 EXIT_FLUSH_S = 5.0
@@ -57,6 +59,7 @@ class ProducerCore:
             self.transactions = Transactions(self, config.transactional_id)
             self.accumulator.budget.when_called = self._notifier.notify  # a commit waits for callbacks
         self.sender = Sender(cluster, config, backlog, self._notifier, self.transactions)
+        self.pushing = Pushing(cluster, self._begin_push, is_enabled=config.enable_metrics_push and not is_shared)
         self._reporter: Reporter | None = None
         if config.metrics_hook is not None:  # last: the engine may take a snapshot at once
             self._reporter = Reporter(cluster.engine, config.metrics_hook, config.metrics_interval_ms)
@@ -127,6 +130,13 @@ class ProducerCore:
             "waiting_senders": budget.waiting,
         }
         return found
+
+    def _begin_push(self, on_id: Callable[[], object]) -> MetricsPush:
+        from kafwire.producer.pushed_metrics import PushedProducer  # only producers of a cluster that takes metrics
+        from kafwire.telemetry.metrics_push import MetricsPush
+
+        source = PushedProducer(self.cluster, self.config, self.sender.counters_now, self.metrics)
+        return MetricsPush(self.cluster, source, on_id)
 
     async def snapshot(self) -> dict[str, Any]:
         """`metrics`, on the engine."""
@@ -206,6 +216,7 @@ class ProducerCore:
         try:
             with contextlib.suppress(KafkaTimeoutError):
                 await self._flush_all(until)
+            await self.pushing.close(CALLBACKS_S if until is None else self._left_s(until))
         finally:  # an interrupted close closes too
             lost = self._shut("the producer was closed before")
         with contextlib.suppress(KafkaTimeoutError):
@@ -231,6 +242,7 @@ class ProducerCore:
         self.sender.stop()
         if self._reporter is not None:
             self._reporter.stop()
+        self.pushing.stop()
         if self.transactions is not None:
             self.transactions.stop()
         self.deferred.stop()
@@ -266,7 +278,11 @@ class ProducerCore:
             await self.close(None)
             failed = self.sender.counters.records_failed - before
             if failed:
-                log.warning("kafwire: a producer was dropped and %d record(s) were not delivered: close it", failed)
+                log.warning(
+                    "kafwire: a producer was dropped and %d record(s) were not delivered: close it",
+                    failed,
+                    records=failed,
+                )
 
         if not self.sender.is_stopped and self._retiring is None:
             self._retiring = asyncio.ensure_future(close())
@@ -281,6 +297,7 @@ class ProducerCore:
                 "kafwire: the program ended and %s were not acknowledged within %g s: close the producer",
                 undelivered(lost),
                 EXIT_FLUSH_S,
+                records=sum(lost.values()),
             )
 
     def fail(self, error: KafkaError) -> None:

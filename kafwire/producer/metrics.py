@@ -26,6 +26,7 @@ class Tally:
         "errors",
         "queue_ms_max",
         "queue_ms_sum",
+        "queue_peak_ms_max",
         "records",
         "records_delivered",
         "records_failed",
@@ -40,6 +41,7 @@ class Tally:
         self.batch_bytes_max = 0
         self.queue_ms_sum = 0.0
         self.queue_ms_max = 0.0
+        self.queue_peak_ms_max = 0.0  # the longest since the last push of metrics
         self.retries = 0
         self.records_delivered = 0
         self.records_failed = 0
@@ -98,6 +100,7 @@ class ProduceCounters:
             queued_ms = max(0.0, now_ms - batch.created_ms)
             tally.queue_ms_sum += queued_ms
             tally.queue_ms_max = max(tally.queue_ms_max, queued_ms)
+            tally.queue_peak_ms_max = max(tally.queue_peak_ms_max, queued_ms)
 
     def went_by(self, queue: PartitionQueue, counts: Mapping[str, Any]) -> None:
         """Count batches sent and acknowledged directly (see `kafwire.producer.buffer._direct_send`)."""
@@ -121,6 +124,16 @@ class ProduceCounters:
     def failed(self, queue: PartitionQueue, records: int) -> None:
         """Count records that were given up."""
         self._of(queue).records_failed += records
+
+    def queue_times(self) -> tuple[float, int, float]:
+        """Return the sum and number of the times in the queue, and the longest since the last call."""
+        total, batches, longest = 0.0, 0, 0.0
+        for tally in self._tallies.values():
+            total += tally.queue_ms_sum
+            batches += tally.batches
+            longest = max(longest, tally.queue_peak_ms_max)
+            tally.queue_peak_ms_max = 0.0
+        return total, batches, longest
 
     @property
     def records_failed(self) -> int:

@@ -1,4 +1,7 @@
-"""`log`: the logger `kafwire`, for code that may run in kafwire's own threads.
+"""`log`: the logger `kafwire`, and those of areas (`consumer_log`), for code that may run in kafwire's own threads.
+
+Keyword arguments of a call are the fields of the event, such as `topic` and `partition`: the dict `kafwire` of the log
+record has them.
 
 A user's log handler may take locks, send to Kafka, or wait. So the engine's thread and the callback thread never enter
 the module `logging`, not even to check a level: dictConfig holds the lock for that while it closes handlers. The thread
@@ -22,9 +25,10 @@ from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.patched import get_ident, thread_local, thread_name
 
 NAME = "kafwire"
+# The loggers below it, by area.
+AREAS = ("consumer", "producer", "cluster", "security")
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
-_logger = logging.getLogger(NAME)
 
 
 class _Shown:
@@ -56,8 +60,8 @@ def _shown(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else _Shown(value)
 
 
-for _name in (NAME, f"{NAME}.spark"):
-    logging.getLogger(_name).addFilter(Printable())
+for _name in (NAME, *(f"{NAME}.{area}" for area in (*AREAS, "spark"))):
+    logging.getLogger(_name).addFilter(Printable())  # a logger's filters do not see the lines of loggers below it
 
 
 class _Here(thread_local):
@@ -67,6 +71,8 @@ class _Here(thread_local):
 
 
 _here = _Here()
+# The attribute of log records with the fields of their events.
+FIELDS = "kafwire"
 # A child forked within a delivery callback runs on in that thread, and has no thread that would take its lines.
 os.register_at_fork(after_in_child=lambda: setattr(_here, "take", None))
 
@@ -99,65 +105,102 @@ def muted(name: str) -> Iterator[None]:
 class LogLine:
     """One call of `log`, with the data of its thread for the log record."""
 
+    logger: logging.Logger
     level: int
     text: str
     args: tuple[Any, ...]
     exc_info: _ExcInfo | None
     place: tuple[str, int, str]  # file, line, function
+    fields: dict[str, Any]
     time_ns: int = field(default_factory=time.time_ns)
     thread: int = field(default_factory=get_ident)
     thread_name: str = field(default_factory=thread_name)
 
     def emit(self) -> None:
         """Pass the line to the handlers."""
-        if not _logger.isEnabledFor(self.level):
+        logger = self.logger
+        if not logger.isEnabledFor(self.level):
             return
         file, line, function = self.place
-        record = _logger.makeRecord(NAME, self.level, file, line, self.text, self.args, self.exc_info, function)
+        extra = {FIELDS: self.fields}
+        record = logger.makeRecord(
+            logger.name, self.level, file, line, self.text, self.args, self.exc_info, function, extra
+        )
         late_ms = record.created * 1000.0 - self.time_ns / 1e6
         record.created = self.time_ns / 1e9
         record.msecs = float(self.time_ns // 1_000_000 % 1000)
         record.relativeCreated -= late_ms
         record.thread, record.threadName = self.thread, self.thread_name
-        _logger.handle(record)
+        logger.handle(record)
 
 
 class EngineLog:
-    """The logger `kafwire`, with the methods of a `logging.Logger` that kafwire uses."""
+    """The logger of an area, with the methods of a `logging.Logger` that kafwire uses."""
 
-    def debug(self, text: str, *args: object) -> None:
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def debug(self, text: str, *args: object, **fields: object) -> None:
         """Log at DEBUG."""
-        self._log(logging.DEBUG, text, args)
+        self._log(logging.DEBUG, text, args, fields)
 
-    def info(self, text: str, *args: object) -> None:
+    def info(self, text: str, *args: object, **fields: object) -> None:
         """Log at INFO."""
-        self._log(logging.INFO, text, args)
+        self._log(logging.INFO, text, args, fields)
 
-    def warning(self, text: str, *args: object, exc_info: BaseException | None = None) -> None:
+    def warning(self, text: str, *args: object, exc_info: BaseException | None = None, **fields: object) -> None:
         """Log at WARNING."""
-        self._log(logging.WARNING, text, args, exc_info)
+        self._log(logging.WARNING, text, args, fields, exc_info)
 
-    def error(self, text: str, *args: object, exc_info: BaseException | None = None) -> None:
+    def error(self, text: str, *args: object, exc_info: BaseException | None = None, **fields: object) -> None:
         """Log at ERROR."""
-        self._log(logging.ERROR, text, args, exc_info)
+        self._log(logging.ERROR, text, args, fields, exc_info)
 
-    def exception(self, text: str, *args: object) -> None:
+    def exception(self, text: str, *args: object, **fields: object) -> None:
         """Log at ERROR, with the exception being handled."""
-        self._log(logging.ERROR, text, args, sys.exc_info()[1])
+        self._log(logging.ERROR, text, args, fields, sys.exc_info()[1])
 
-    def log(self, level: int, text: str, *args: object) -> None:
+    def log(self, level: int, text: str, *args: object, **fields: object) -> None:
         """Log at a level."""
-        self._log(level, text, args)
+        self._log(level, text, args, fields)
 
-    def _log(self, level: int, text: str, args: tuple[object, ...], error: BaseException | None = None) -> None:
+    def _log(
+        self,
+        level: int,
+        text: str,
+        args: tuple[object, ...],
+        fields: dict[str, object],
+        error: BaseException | None = None,
+    ) -> None:
         take = _here.take
         if take is None:
-            _logger.log(level, text, *args, exc_info=error, stacklevel=3)
-        elif level >= _logger.getEffectiveLevel():  # reads fields, and takes no lock
+            if self._logger.isEnabledFor(level):
+                extra = {FIELDS: _plain(fields)}
+                self._logger.log(level, text, *args, exc_info=error, stacklevel=3, extra=extra)
+        elif level >= self._logger.getEffectiveLevel():  # reads fields, and takes no lock
             frame = sys._getframe(2)
             place = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
             exc_info = None if error is None else (type(error), error, error.__traceback__)
-            take(LogLine(level, text, args, exc_info, place))
+            take(LogLine(self._logger, level, text, args, exc_info, place, _plain(fields)))
 
 
-log: Final = EngineLog()
+def _plain(fields: dict[str, object]) -> dict[str, Any]:
+    """Return fields that `json.dumps` takes. An error is its name, as in the metrics."""
+    return {key: _plain_value(value) for key, value in fields.items()}
+
+
+def _plain_value(value: object) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain_value(each) for each in value]
+    if isinstance(value, BaseException):
+        return str(getattr(value, "name", None) or type(value).__name__)
+    return str(value)
+
+
+log: Final = EngineLog(NAME)
+consumer_log: Final = EngineLog(f"{NAME}.consumer")
+producer_log: Final = EngineLog(f"{NAME}.producer")
+cluster_log: Final = EngineLog(f"{NAME}.cluster")
+security_log: Final = EngineLog(f"{NAME}.security")

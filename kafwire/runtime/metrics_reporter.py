@@ -1,13 +1,19 @@
-"""Calls a user's metrics hook periodically with a snapshot, in a thread, while the snapshot's object lives."""
+"""The ways of a client's metrics out of it: calls of a user's hook with snapshots, and pushes to the cluster (KIP-714).
+
+A hook is called periodically, in a thread, while the snapshot's object lives. Of pushes only the begin is here: every
+client has it, so it imports nothing of `kafwire.telemetry` before a broker takes metrics.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import uuid
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
+from kafwire.errors import ConfigError, KafkaTimeoutError
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import log
 
@@ -66,3 +72,86 @@ class Reporter:
             log.exception("kafwire: the metrics hook failed")
         finally:
             self._is_busy = False
+
+
+class Subscribable(Protocol):
+    """A cluster."""
+
+    when_subscribable: Callable[[], object] | None
+
+
+class Push(Protocol):
+    """Pushes that have begun; see `kafwire.telemetry.metrics_push`."""
+
+    @property
+    def instance_id(self) -> uuid.UUID | None:
+        """The client instance id; None: not known yet."""
+
+    async def close(self, timeout_s: float) -> None:
+        """Push the last metrics, within `timeout_s`, and end."""
+
+    def stop(self) -> None:
+        """End without a last push."""
+
+
+class Pushing:
+    """The pushes of one client. Runs on the engine.
+
+    `make` begins them; it is called once, at the first connection to a broker that takes metrics. Its argument is a
+    function to call once the client instance id is known.
+    """
+
+    def __init__(
+        self, cluster: Subscribable, make: Callable[[Callable[[], object]], Push], *, is_enabled: bool
+    ) -> None:
+        self._make = make
+        self._is_enabled = is_enabled
+        self._push: Push | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        if is_enabled:
+            cluster.when_subscribable = self._begin
+
+    def _begin(self) -> None:
+        self._push = self._make(self._on_id)
+
+    def _on_id(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+    async def instance_id(self, timeout_s: float) -> uuid.UUID:
+        """Return the client instance id, once the cluster has given it.
+
+        Raises `ConfigError` if pushes are turned off, and `KafkaTimeoutError`, as for a cluster that takes no metrics.
+        """
+        if not self._is_enabled:
+            raise ConfigError(
+                "this client pushes no metrics, as enable_metrics_push is False or its connections are another client's"
+            )
+        known = None if self._push is None else self._push.instance_id
+        if known is not None:
+            return known
+        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(told)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await told
+        except TimeoutError:
+            raise KafkaTimeoutError(
+                f"no client instance id within {timeout_s:g} s: the cluster has no plug-in for metrics of clients, or "
+                "does not respond"
+            ) from None
+        assert self._push is not None
+        assert self._push.instance_id is not None
+        return self._push.instance_id
+
+    async def close(self, timeout_s: float) -> None:
+        """Push the last metrics, within `timeout_s`, and end."""
+        if self._push is not None:
+            await self._push.close(timeout_s)
+
+    def stop(self) -> None:
+        """End without a last push."""
+        if self._push is not None:
+            self._push.stop()

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from kafwire.errors import ConfigError
-from kafwire.runtime.log import log
+from kafwire.runtime.log import security_log as log
 from kafwire.secret import Secret
 from kafwire.security.sasl.text import show
 
@@ -233,7 +233,15 @@ def _trust(context: ssl.SSLContext, text: bytes, where: str) -> None:
     if bad is None:
         raise ConfigError(f"{where} has no certificates that can be read")
     for at, reason in bad:
-        log.warning("%s: certificate %d cannot be read (%s): it is left out", where, at + 1, reason)
+        log.warning(
+            "%s: certificate %d cannot be read (%s): it is left out",
+            where,
+            at + 1,
+            reason,
+            url=where,
+            certificate=at + 1,
+            reason=reason,
+        )
 
 
 def _reason(problem: object) -> str:

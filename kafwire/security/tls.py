@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire.config.security import SecurityConfig
 from kafwire.errors import ConfigError
 from kafwire.runtime.interfaces import SslSource, StreamSource
-from kafwire.runtime.log import log
+from kafwire.runtime.log import security_log as log
 from kafwire.secret import Secret
 from kafwire.security import _tls, key_material, pem
 from kafwire.security.key_material import KeyMaterial
@@ -83,12 +83,14 @@ class Tls:
         if not config.enable_ssl_certificate_verification:
             log.warning(
                 "enable_ssl_certificate_verification=False: anybody between this client and the brokers can read and "
-                "change everything"
+                "change everything",
+                option="enable_ssl_certificate_verification",
             )
         elif config.ssl_endpoint_identification_algorithm == "none":
             log.warning(
                 "ssl_endpoint_identification_algorithm=none: the holder of any certificate of these issuers can pose as"
-                " a broker"
+                " a broker",
+                option="ssl_endpoint_identification_algorithm",
             )
 
     def _choose(self) -> Callable[[KeyMaterial], Any]:
@@ -104,7 +106,7 @@ class Tls:
                 return self._make_native
         if why not in reported:
             reported.add(why)
-            log.warning("TLS uses Python's module ssl, under the GIL, which is slower: %s", why)
+            log.warning("TLS uses Python's module ssl, under the GIL, which is slower: %s", why, reason=why)
         return self._make_python
 
     def source(self, host: str, port: int) -> StreamSource | SslSource:
@@ -124,6 +126,7 @@ class Tls:
                 "the certificate %s of a broker has no subjectAltName and was accepted by its common name (CN), which "
                 "other clients refuse: issue one with the host in subjectAltName",
                 subject,
+                certificate=subject,
             )
 
     def statistics(self) -> dict[str, int]:
@@ -154,7 +157,7 @@ class Tls:
         try:
             self._context = self._make(key_material.load(self._config))
         except ConfigError as error:
-            log.warning("the TLS files have changed, but are ignored until they change again: %s", error)
+            log.warning("the TLS files have changed, but are ignored until they change again: %s", error, error=error)
         else:
             log.info("the TLS files have changed: new connections use them")
 
@@ -192,6 +195,9 @@ class Tls:
                 len(found),
                 found[at].line,
                 reason,
+                option=option,
+                certificate=at + 1,
+                reason=reason,
             )
 
     def _make_native(self, material: KeyMaterial) -> _tls.Context:

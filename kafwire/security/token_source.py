@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kafwire.errors import AuthenticationError
 from kafwire.runtime.interfaces import Engine
-from kafwire.runtime.log import log
+from kafwire.runtime.log import security_log as log
 from kafwire.secret import Secret
 from kafwire.security.oauth_token import OAuthToken
 from kafwire.security.shared_call import SharedCall
@@ -48,7 +48,7 @@ class TokenSource:
             kept = self._kept
             if kept is None or kept.expires_at is None or kept.expires_at <= _now(engine):
                 raise
-            log.warning("no new OAuth token could be fetched, the current one stays in use: %s", problem)
+            log.warning("no new OAuth token could be fetched, the current one stays in use: %s", problem, error=problem)
             return kept
 
     def forget(self) -> None:

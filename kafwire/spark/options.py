@@ -133,7 +133,7 @@ _NO_EFFECT_READING = _NO_EFFECT | {
     "partition.assignment.strategy",
     "session.timeout.ms",
 }
-_NO_EFFECT_WRITING = _NO_EFFECT | {"retries"}
+_NO_EFFECT_WRITING = (_NO_EFFECT - {"enable.metrics.push"}) | {"retries"}
 
 
 @dataclass(frozen=True, slots=True)

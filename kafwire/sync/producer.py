@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -406,6 +407,23 @@ class Producer(RecordSender, ProducerNames, BlockingClient):
             {0}
         """
         return self._run(self._core.cluster.partitions, topic)
+
+    def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:
+        """Return the id by which the cluster knows the metrics that this client pushes (KIP-714).
+
+        The cluster gives it within the first second, if it has a plug-in for metrics of clients.
+
+        Args:
+            timeout: seconds to wait for it; by default `default_api_timeout_ms`.
+
+        Returns:
+            The id.
+
+        Raises:
+            ConfigError: `enable_metrics_push` is False.
+            KafkaTimeoutError: the cluster gave none in time, as it does without a plug-in.
+        """
+        return self._run(self._calls.client_instance_id(timeout))
 
     def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states. docs/operate/metrics.md has names and units.

@@ -27,6 +27,7 @@ MODULES = (
     "kafwire.json_columns",
     "kafwire.registry",
     "kafwire.stream",
+    "kafwire.telemetry",
     "kafwire.testing",
     "kafwire.testing.faults",
     "kafwire.testing.history",

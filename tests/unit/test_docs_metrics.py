@@ -1,4 +1,4 @@
-"""docs/operate/metrics.md names every metric: one section for each dict that `metrics()` returns."""
+"""The registry has every value of every snapshot, and docs/operate/metrics.md its tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ import kafwire
 from kafwire.outbox import Outbox
 from kafwire.spark.stream_progress import ProgressHistory
 from kafwire.stream import MemorySource, Pipeline, StreamMonitor
+from kafwire.telemetry.registry import METRICS, of_section
+from kafwire.telemetry.registry import SECTIONS as REGISTERED
 from kafwire.testing.simulation.cluster import ClusterWorld
+from scripts import dashboard, metric_tables
 from tests.support.doc_names import rows, spans
 from tests.support.spark.progress import report
 
@@ -74,7 +77,8 @@ SECTIONS: Mapping[str, Callable[[], Iterable[str]]] = {
     "Share consumer": lambda: of_clients()["shared"],
     "Stream": of_stream,
     "Outbox": of_outbox,
-    "Spark query": lambda: [*of_query(), *of_query()["topics"]["a"]],
+    "Spark query": of_query,
+    "Spark query: topics": lambda: of_query()["topics"]["a"],
 }
 
 
@@ -84,14 +88,28 @@ def section(title: str) -> str:
 
 
 @pytest.mark.parametrize("title", SECTIONS)
-def test_every_metric_is_there(title: str) -> None:
-    listed = [name for cells in rows(section(title)) if cells[2] != "meaning" for name in spans(cells[0])]
-    assert len(listed) == len(set(listed))
-    assert set(listed) == set(SECTIONS[title]())
+def test_every_value_of_a_snapshot_is_registered(title: str) -> None:
+    assert set(of_section(title)) == set(SECTIONS[title]())
+
+
+def test_the_page_has_the_tables_of_the_registry() -> None:
+    assert metric_tables.written(TEXT) == TEXT, "run `python -m scripts.metric_tables`"
+
+
+def test_the_dashboard_uses_registered_names() -> None:
+    assert dashboard.FILE.read_text() == dashboard.text(), "run `python -m scripts.dashboard`"
+    used = set(re.findall(r"kafwire_\w+", dashboard.FILE.read_text()))
+    known = {metric.name: metric for metric in METRICS if metric.name}
+    assert used <= known.keys()
+    for panel in dashboard.dashboard()["panels"]:
+        for target in panel.get("targets", ()):
+            labels = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+            for name in re.findall(r"kafwire_\w+", target["expr"]):
+                assert labels <= {"client", *known[name].labels}
 
 
 def test_every_section_is_compared() -> None:
-    assert re.findall(r"^## (.+)$", TEXT, re.MULTILINE) == list(SECTIONS)
+    assert re.findall(r"^## (.+)$", TEXT, re.MULTILINE) == list(SECTIONS) == list(REGISTERED)
 
 
 def test_a_snapshot_has_these_parts() -> None:

@@ -75,7 +75,9 @@ def test_no_argument_writes_a_line_into_a_log(argument: object, caplog: pytest.L
     caplog.set_level(logging.INFO, "kafwire")
     log.warning("kafwire: %s of %d: %s", argument, 5, "fine")
     logging.getLogger("kafwire.spark").warning("spark: %s", argument)
-    LogLine(logging.INFO, "late: %s, %r", (argument, argument), None, (__file__, 1, "f")).emit()
+    LogLine(
+        logging.getLogger("kafwire"), logging.INFO, "late: %s, %r", (argument, argument), None, (__file__, 1, "f"), {}
+    ).emit()
     messages = caplog.messages
     assert len(messages) == 3
     assert all(message.isprintable() for message in messages), messages

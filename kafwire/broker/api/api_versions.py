@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.broker import dispatch
+from kafwire.broker.client_telemetry import ClientTelemetry
 from kafwire.broker.request import Request, Response
 from kafwire.errors import ErrorCode
 from kafwire.protocol import ApiVersionsRequest
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
+_OF_TELEMETRY = ("GetTelemetrySubscriptions", "PushTelemetry")  # a Kafka without a plug-in for them offers neither
+
 
 def handle(state: ClusterState, request: Request) -> Response:
-    """Return all APIs that have a file."""
+    """Return all APIs that have a file; those of client metrics once there is a subscription."""
     response = protocol.ApiVersionsResponse
     message = request.message
     if request.version < 0:  # an unknown version of ApiVersions: the response has the known ones
@@ -35,6 +38,7 @@ def handle(state: ClusterState, request: Request) -> Response:
     if request.version >= ApiVersionsRequest.NAMES_NODE and _is_for_another(state, request):
         return response(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     own = state.nodes[request.node].versions
+    hidden = () if state.part(ClientTelemetry).is_enabled else _OF_TELEMETRY
     keys = [
         response.ApiVersion(
             api_key=key,
@@ -43,6 +47,7 @@ def handle(state: ClusterState, request: Request) -> Response:
             max_version=own.get(its.name, its.versions)[1],
         )
         for key, its in sorted(dispatch.served().items())
+        if its.name not in hidden
     ]
     finalized = [
         response.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)

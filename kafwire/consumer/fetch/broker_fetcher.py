@@ -46,7 +46,7 @@ from kafwire.errors import (
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol.api.fetch import FetchRequest
 from kafwire.records.batches import OVERHEAD
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 
 # A request without a response after this time counts as parked: cursors with new demand are fetched immediately.
 IMMEDIATE_AFTER_MS = 10.0
@@ -467,7 +467,7 @@ class BrokerFetcher:
         waits = self._backoff.failed(error, self._engine.now_ms(), self._engine.random.random())
         if is_session_error(error):
             self.session_errors += 1
-            log.debug("%s; the next request is a full one", error)
+            log.debug("%s; the next request is a full one", error, error=error, node=self.connection.node)
         if not waits:
             return
         if self._owner is not None:
@@ -489,7 +489,7 @@ class BrokerFetcher:
             version=problem.version,
             offset=problem.offset,
         )
-        log.warning("%s", unreadable)
+        log.warning("%s", unreadable, error=unreadable, node=self.connection.node)
         self.connection.fail("a response could not be parsed")
         cursors = list(self.cursors)
         if self._brokers.unreadable(self.connection.node):

@@ -27,7 +27,7 @@ from kafwire.errors import (
     ProtocolError,
     broker_error,
 )
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 
 
 class PartitionBrokers:
@@ -104,7 +104,14 @@ class PartitionBrokers:
         """Look up the leaders of these cursors again, with back-off, as their broker cannot serve them."""
         lost = list(cursors)
         if lost:
-            log.debug("%s and %d more: %s", lost[0].name, len(lost) - 1, error)
+            log.debug(
+                "%s and %d more: %s",
+                lost[0].name,
+                len(lost) - 1,
+                error,
+                error=error,
+                partitions=[cursor.name for cursor in lost],
+            )
         self.move(lost)
         for cursor in lost:
             self._lose(cursor, error)

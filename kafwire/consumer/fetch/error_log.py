@@ -8,7 +8,7 @@ from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.errors import FetchErrors
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.runtime.interfaces import Engine
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 
 WARN_MS = 10_000
 NAMED = 10  # most partitions that one line names
@@ -31,7 +31,7 @@ class FetchErrorLog(FetchErrors):
         """Count an error that is retried, and log it once, after the text `before`."""
         what = error.name if isinstance(error, BrokerError) else type(error).__name__
         if self.note(where, what, self._engine.now_ms()):
-            log.warning("%s%s; this is tried again", before, error)
+            log.warning("%s%s; this is tried again", before, error, error=error, place=where)
 
     def warn_of(self, failing: Mapping[FetchCursor, KafkaError], before: str) -> None:
         """Count errors that are retried, and log one line for the new ones; `before` is a template for the names."""
@@ -44,7 +44,13 @@ class FetchErrorLog(FetchErrors):
         if new:
             more = f" and {len(new) - NAMED} more partitions" if len(new) > NAMED else ""
             names = ", ".join(cursor.name for cursor in new[:NAMED]) + more
-            log.warning("%s%s; this is tried again", before.format(names), failing[new[0]])
+            log.warning(
+                "%s%s; this is tried again",
+                before.format(names),
+                failing[new[0]],
+                error=failing[new[0]],
+                partitions=[cursor.name for cursor in new],
+            )
 
     def warn_late(self, lost: list[FetchCursor], error: object) -> None:
         """Log once that partitions could not be read for `WARN_MS`: a waiting user would not know the reason."""
@@ -55,5 +61,11 @@ class FetchErrorLog(FetchErrors):
         if late:
             more = f" and {len(late) - 1} more partitions" if len(late) > 1 else ""
             log.warning(
-                "%s%s could not be read for %d s: %s; this is tried again", late[0].name, more, WARN_MS // 1000, error
+                "%s%s could not be read for %d s: %s; this is tried again",
+                late[0].name,
+                more,
+                WARN_MS // 1000,
+                error,
+                error=error,
+                partitions=[cursor.name for cursor in late],
             )

@@ -29,7 +29,7 @@ from kafwire.consumer.fetch.context import FetchContext
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, KafkaError, broker_error
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 from kafwire.types import Tail
 
 # A place that ListOffsets finds, or (Tail) a number of records before the end.
@@ -73,7 +73,16 @@ class OffsetReset:
             )
             self._emit(Halt(cursor, error))
             return
-        log.warning("%s has no offset %d, says %s: reading goes on at %s", cursor.name, cursor.position, where, policy)
+        log.warning(
+            "%s has no offset %d, says %s: reading goes on at %s",
+            cursor.name,
+            cursor.position,
+            where,
+            policy,
+            topic=cursor.topic,
+            partition=cursor.partition,
+            offset=cursor.position,
+        )
         place = self.reset_time(policy)
         self._emit(AwaitPosition(cursor))
         self.look_up(cursor, place)
@@ -111,7 +120,7 @@ class OffsetReset:
         for (topic, why), offsets in begun.items():
             places = ", ".join(f"{topic}-{number} at offset {offsets[number]}" for number in sorted(offsets)[:NAMED])
             more = f" and {len(offsets) - NAMED} more partitions" if len(offsets) > NAMED else ""
-            log.info("topic %r, %s: reading begins in %s%s", topic, why, places, more)
+            log.info("topic %r, %s: reading begins in %s%s", topic, why, places, more, topic=topic, reason=why)
 
     def forget(self, cursor: FetchCursor) -> None:
         """Drop the look-up of a cursor."""

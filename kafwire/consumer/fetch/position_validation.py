@@ -23,7 +23,7 @@ from kafwire.consumer.fetch.truncation import (
     why_behind,
 )
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 
 
 class PositionValidation:

@@ -14,7 +14,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.consumer.ownership import PartitionOwnership
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, KafkaError
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 from kafwire.types import TopicPartition
 
 LONGEST_PAUSE_MS = 2_000  # between two look-ups
@@ -104,7 +104,7 @@ class AwaitedPartitions:
             names = ", ".join(f"{topic}-{number}{self._reason(topic)}" for topic, number in new[:NAMED])
             more = f" and {len(new) - NAMED} more partitions" if len(new) > NAMED else ""
             text = "group %r assigns %s%s, which metadata does not show yet%s: looked up again until it does"
-            log.warning(text, self._group_id, names, more, why)
+            log.warning(text, self._group_id, names, more, why, group=self._group_id, reason=why)
 
     def _reason(self, topic: str) -> str:
         code = self._cluster.metadata.errors.get(topic, ErrorCode.NONE)

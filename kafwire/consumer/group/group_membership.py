@@ -42,7 +42,7 @@ from kafwire.errors import (
     PollIntervalError,
     broker_error,
 )
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 MISSING_MS = 2_000  # interval of look-ups of topics that do not exist
@@ -201,12 +201,27 @@ class GroupMembership:
         reason = await self._why_classic()
         name = "consumer" if reason is None else "classic"
         because = "the cluster has it" if reason is None else reason
-        log.info("group %r: this member speaks the %s protocol, as %s", self.group_id, name, because)
+        log.info(
+            "group %r: this member speaks the %s protocol, as %s",
+            self.group_id,
+            name,
+            because,
+            group=self.group_id,
+            protocol=name,
+            reason=because,
+        )
         if reason is not None and config.group_remote_assignor is not None:
-            log.warning("group %r: group_remote_assignor has no effect in the classic protocol", self.group_id)
+            log.warning(
+                "group %r: group_remote_assignor has no effect in the classic protocol",
+                self.group_id,
+                group=self.group_id,
+                option="group_remote_assignor",
+            )
         for option in fields(config) if reason is None else ():
             if option.name in OF_CLASSIC_MEMBERS and getattr(config, option.name) != option.default:
-                log.warning("group %r: %s", self.group_id, no_effect(option.name))
+                log.warning(
+                    "group %r: %s", self.group_id, no_effect(option.name), group=self.group_id, option=option.name
+                )
         return ConsumerMembership(options) if reason is None else ClassicMembership(options)
 
     async def _why_classic(self) -> str | None:
@@ -270,7 +285,13 @@ class GroupMembership:
             if self._pattern is None or self._misses_topics:
                 await self._cluster.refresh(self.subscribed, elsewhere=True)
         except KafkaError as error:
-            log.debug("kafwire: the topics of group %r could not be looked up: %s", self.group_id, error)
+            log.debug(
+                "kafwire: the topics of group %r could not be looked up: %s",
+                self.group_id,
+                error,
+                group=self.group_id,
+                error=error,
+            )
 
     async def _match(self, pattern: TopicPattern) -> None:
         found = await pattern.matching()
@@ -349,6 +370,15 @@ class GroupMembership:
         if self._driver is not None:
             self._driver.fenced(code, sent_as)
 
+    @property
+    def counts(self) -> MembershipMetrics:
+        """The counters of rebalances."""
+        return self._metrics
+
+    def read_ms(self) -> float:
+        """Return the time that readers have spent in reads so far."""
+        return self.poll_interval.read_ms()
+
     def metrics(self) -> dict[str, Any]:
         """See `MembershipMetrics.snapshot`."""
         driver = self._driver
@@ -414,6 +444,9 @@ class GroupMembership:
                     self.group_id,
                     ", ".join(cursor.name for cursor in late),
                     window_ms,
+                    group=self.group_id,
+                    partitions=[cursor.name for cursor in late],
+                    waited_ms=window_ms,
                 )
         # A partition may be lost during each of these awaits: then it is neither revoked nor committed.
         cursors = _of_owned(cursors)
@@ -422,7 +455,11 @@ class GroupMembership:
             left_ms = max(1.0, until - self._engine.now_ms())
             if not await self.handlers.revoked(read, left_ms):
                 log.warning(
-                    "group %r: on_revoked takes longer than %d ms: the revocation goes on", self.group_id, left_ms
+                    "group %r: on_revoked takes longer than %d ms: the revocation goes on",
+                    self.group_id,
+                    left_ms,
+                    group=self.group_id,
+                    waited_ms=left_ms,
                 )
         if cursors and self._commits.is_automatic:
             left_ms = max(1_000.0, until - self._engine.now_ms())
@@ -433,7 +470,9 @@ class GroupMembership:
         """Drop partitions that other members own already."""
         lost = [TopicPartition(*each) for each in partitions]
         self._end(lost, is_lost=True)
-        log.warning("group %r: %d partitions are lost", self.group_id, len(lost))
+        log.warning(
+            "group %r: %d partitions are lost", self.group_id, len(lost), group=self.group_id, partitions=len(lost)
+        )
         self.handlers.lost(lost)
         self._wake()
 
@@ -501,7 +540,7 @@ class GroupMembership:
         async with self._changing:
             if self._is_closed or not self.is_joined or not is_due():
                 return False
-            log.warning("%s", why)
+            log.warning("%s", why, group=self.group_id)
             owned = self._assignment.partitions
             await self._leave(LEAVE_MS)
             self.handlers.lost(owned)
@@ -511,7 +550,7 @@ class GroupMembership:
         """Join again if `is_due`."""
         async with self._changing:
             if is_due() and not self._is_closed:
-                log.info("the call has returned: this member joins group %r again", self.group_id)
+                log.info("the call has returned: this member joins group %r again", self.group_id, group=self.group_id)
                 await self._need_driver()
                 self._join()
 

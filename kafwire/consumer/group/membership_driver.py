@@ -40,7 +40,7 @@ from kafwire.errors import (
     KafkaTimeoutError,
     ProtocolError,
 )
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 from kafwire.types import ConsumerGroupMetadata
 
 LEAVE_MS = 5_000  # how long a leaving member waits for the coordinator
@@ -221,7 +221,13 @@ class MembershipDriver:
         except (KafkaConnectionError, KafkaTimeoutError):
             error: KafkaError = KafkaConnectionError("the coordinator did not respond")
         except (AuthenticationError, BrokerError, ProtocolError) as refusal:
-            log.debug("kafwire: %s could not be sent: %s", type(action.message).__name__, refusal)
+            log.debug(
+                "kafwire: %s could not be sent: %s",
+                type(action.message).__name__,
+                refusal,
+                request=type(action.message).__name__,
+                error=refusal,
+            )
             error = refusal
         else:
             self._metrics.on_response(action.message)
@@ -268,13 +274,13 @@ class MembershipDriver:
         try:
             await self._cluster.refresh(topics, at_once=True)
         except KafkaError as error:
-            log.debug("kafwire: metadata could not be refreshed: %s", error)
+            log.debug("kafwire: metadata could not be refreshed: %s", error, error=error)
 
     async def _look_up_ids(self, topic_ids: Sequence[Any]) -> None:
         try:
             await self._cluster.look_up_ids(topic_ids)
         except KafkaError as error:
-            log.debug("kafwire: topics could not be looked up by their ids: %s", error)
+            log.debug("kafwire: topics could not be looked up by their ids: %s", error, error=error)
         self._do(self.membership.named(self._engine.now_ms()))
 
     def known(self, topics: Iterable[str]) -> Topics:

@@ -18,6 +18,8 @@ class MembershipMetrics:
         self.heartbeats = 0
         self.rebalances = 0
         self.last_rebalance_ms: float | None = None
+        self.rebalance_ms_sum = 0.0
+        self.rebalance_ms_peak = 0.0  # the longest since the last push of metrics
         self.lost_partitions = 0
         self._since_ms: float | None = None  # when the current rebalance began
 
@@ -35,6 +37,8 @@ class MembershipMetrics:
         elif self._since_ms is not None:
             self.rebalances += 1
             self.last_rebalance_ms = now - self._since_ms
+            self.rebalance_ms_sum += self.last_rebalance_ms
+            self.rebalance_ms_peak = max(self.rebalance_ms_peak, self.last_rebalance_ms)
             self._since_ms = None
 
     def snapshot(self, membership: Membership | None, now: float) -> dict[str, Any]:
@@ -52,6 +56,7 @@ class MembershipMetrics:
             "heartbeats": self.heartbeats,
             "rebalances": self.rebalances,
             "last_rebalance_ms": None if self.last_rebalance_ms is None else round(self.last_rebalance_ms),
+            "rebalance_ms_sum": round(self.rebalance_ms_sum),
             "rebalancing_ms": None if self._since_ms is None else round(now - self._since_ms),
             "lost_partitions": self.lost_partitions,
         }

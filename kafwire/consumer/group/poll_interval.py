@@ -51,7 +51,9 @@ class PollInterval:
         self._tasks = tasks
         self._member = member
         self._limit_ms = limit_ms
-        self._reading: set[int] = set()  # readers of the user that wait for records or decode them
+        # readers of the user that wait for records or decode them, with the begin of their reads
+        self._reading: dict[int, float] = {}
+        self._read_ms = 0.0  # the time of ended reads
         self._took_ms = engine.now_ms()
         self._timer: asyncio.TimerHandle | None = None
         self._oldest_call: OldestCall | None = None
@@ -59,11 +61,17 @@ class PollInterval:
 
     def reads(self, reader: object, *, begun: bool) -> None:
         """Note the begin or the end of a user's read by `reader`. Any thread."""
+        now_ms = self._engine.now_ms()
         if begun:
-            self._reading.add(id(reader))
-        else:
-            self._reading.discard(id(reader))
-        self._took_ms = self._engine.now_ms()
+            self._reading[id(reader)] = now_ms
+        elif (since_ms := self._reading.pop(id(reader), None)) is not None:
+            self._read_ms += now_ms - since_ms
+        self._took_ms = now_ms
+
+    def read_ms(self) -> float:
+        """Return the time that readers have spent in reads so far."""
+        now_ms = self._engine.now_ms()
+        return self._read_ms + sum(now_ms - since_ms for since_ms in list(self._reading.values()))
 
     def watch_calls(self, oldest: OldestCall) -> None:
         """Measure the calls of a stream, and not the time between reads.

@@ -17,7 +17,7 @@ from kafwire.consumer.offsets.ledger import Ledger, by_partition
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.integers import natural
 from kafwire.records._records import Batch, Record
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 # Brokers drop offsets of a group without members a week after their commit: commit unchanged offsets again.
@@ -65,7 +65,7 @@ class OffsetCommits:
         try:
             await self.commit(None, only=[cursor for cursor in cursors if cursor.ownership.is_owned])
         except KafkaError as error:
-            log.debug("kafwire: the start offset could not be committed: %s", error)
+            log.debug("kafwire: the start offset could not be committed: %s", error, error=error)
         finally:
             for cursor in cursors:
                 self._starting.pop(cursor, None)

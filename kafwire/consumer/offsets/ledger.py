@@ -21,7 +21,7 @@ from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.engine import Fetcher
 from kafwire.consumer.offsets.hand import Hand, Handed
 from kafwire.consumer.offsets.partition_progress import PartitionProgress
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 from kafwire.types import TopicPartition
 
 
@@ -81,6 +81,7 @@ class Ledger:
                 "commit() leaves out %d rows in hand, as another %s reads them: give commit() the batches to commit",
                 rows,
                 reader,
+                rows=rows,
             )
 
     # --- processed --------------------------------------------------------------------------------------------------

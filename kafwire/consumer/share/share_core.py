@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import Coordinator
@@ -23,8 +23,12 @@ from kafwire.consumer.share.open_batches import OpenBatches
 from kafwire.consumer.share.share_fetcher import FetchedRange, ShareFetcher
 from kafwire.errors import CorruptBatchError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
+from kafwire.runtime.metrics_reporter import Pushing
 from kafwire.serializer_calls import Deserializers
+
+if TYPE_CHECKING:
+    from kafwire.telemetry.metrics_push import MetricsPush
 
 
 class ShareCore:
@@ -52,6 +56,7 @@ class ShareCore:
         self._assigned_since_ms: float | None = None  # when the first assignment came
         self._start_lock = asyncio.Lock()
         self._driver: MembershipDriver | None = None
+        self.pushing = Pushing(cluster, self._begin_push, is_enabled=config.enable_metrics_push)
 
     async def start(self) -> None:
         """Look up the topics, and join; a second start does nothing. A missing topic raises `BrokerError`."""
@@ -163,6 +168,10 @@ class ShareCore:
                 acquired.first,
                 acquired.last,
                 acquired.delivery_count,
+                topic=fetched.topic,
+                partition=fetched.partition,
+                offset=acquired.first,
+                deliveries=acquired.delivery_count,
             )
             self._say_unseen(acquired, REJECT)
             return None
@@ -245,6 +254,13 @@ class ShareCore:
             "connections": [connection.stats() for connection in self.cluster.connections if connection.connects],
         }
 
+    def _begin_push(self, on_id: Callable[[], object]) -> MetricsPush:
+        from kafwire.consumer.pushed_metrics import PushedConsumer  # only consumers of a cluster that takes metrics
+        from kafwire.telemetry.metrics_push import MetricsPush
+
+        source = PushedConsumer(self.cluster, self.config, self.metrics, lambda: len(self._owned))
+        return MetricsPush(self.cluster, source, on_id)
+
     async def snapshot(self) -> dict[str, Any]:
         """Return `metrics`, as a coroutine for the engine."""
         return self.metrics()
@@ -264,6 +280,7 @@ class ShareCore:
         finally:
             if self._driver is not None:
                 self._driver.stop()
+            await self.pushing.close(max(0.0, until_ms - engine.now_ms()) / 1000)
             self.cluster.shut()
 
     def abandon(self) -> None:

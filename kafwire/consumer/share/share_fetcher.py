@@ -40,7 +40,7 @@ from kafwire.errors import (
     broker_error,
 )
 from kafwire.memory._buffer import Buffer
-from kafwire.runtime.log import log
+from kafwire.runtime.log import consumer_log as log
 
 _ROLE = "share"
 SAID_LINGER_MS = 10.0
@@ -319,7 +319,9 @@ class ShareFetcher:
 
     def _lost(self, node: ShareNode, error: KafkaError, said: Said, led: Iterable[Place]) -> None:
         """Handle the loss of a session, whose acquired records are released; the broker may lead nothing any more."""
-        log.debug("kafwire: share session with broker %d is lost: %s", node.number, error)
+        log.debug(
+            "kafwire: share session with broker %d is lost: %s", node.number, error, node=node.number, error=error
+        )
         node.session.reset()
         self.renewal.forget(node.number)
         self._drop_said(node, said)
@@ -439,7 +441,11 @@ class ShareFetcher:
         self.renewal.stop()
         self._turns.may_renew = False
         group = self._config.group_id
-        log.info("share group %r allows no renewal of locks: records are fetched from one broker at a time", group)
+        log.info(
+            "share group %r allows no renewal of locks: records are fetched from one broker at a time",
+            group,
+            group=group,
+        )
 
     def _note_renewed(self, ranges: Iterable[AcquiredRange], response: Any) -> None:
         """Restart the lock time of ranges that a broker has renewed."""
@@ -476,7 +482,7 @@ class ShareFetcher:
         """Log refusals that no `commit` reports."""
         refused = self.refused.take()
         if refused is not None:
-            log.warning("%s", refused)
+            log.warning("%s", refused, error=refused)
 
     def _part_failed(self, place: Place, part: Any, endpoints: Iterable[Any]) -> BrokerError | None:
         """Follow the response's hint of the new leader (KIP-951), or look it up; return an error that may not pass."""

@@ -36,7 +36,7 @@ from kafwire.producer.outcome.in_doubt import Doubts
 from kafwire.producer.outcome.log_search import FoundBatch
 from kafwire.producer.outcome.response import PartitionResponse, error_of, read_response, refused_records
 from kafwire.producer.outcome.sequencer import LOST, NOT_SENT, BatchOutcome, Fate
-from kafwire.runtime.log import log
+from kafwire.runtime.log import producer_log as log
 
 NONE_REFUSED: Mapping[int, KafkaError] = MappingProxyType({})
 # The batches of one request, at most one per partition.
@@ -134,7 +134,9 @@ class Outcomes:
                 self._take_in(connection, response, parts, group)
             except Exception as problem:
                 if not isinstance(problem, ProtocolError):
-                    log.exception("kafwire: a response of %s could not be handled", connection.where)
+                    log.exception(
+                        "kafwire: a response of %s could not be handled", connection.where, node=connection.node
+                    )
                 connection.fail(f"the response to a produce request could not be read: {problem}")
                 error = KafkaConnectionError(f"{connection.where} sent no readable ProduceResponse: {problem}")
         is_well = False
@@ -157,7 +159,9 @@ class Outcomes:
                     if len(group) == 1:
                         self._sends.on_lull(queue, connection, version, is_idle=is_idle)
             except Exception as problem:
-                log.exception("kafwire: the outcome of a batch for %s could not be handled", queue.name)
+                log.exception(
+                    "kafwire: the outcome of a batch for %s could not be handled", queue.name, partition=queue.name
+                )
                 self._let_go(queue, batch, problem)
         self._sends.on_outcomes(is_well=is_well)
 
@@ -213,7 +217,9 @@ class Outcomes:
                 else:
                     self._settle(queue, batch, NOT_SENT, problem)
             except Exception as defect:
-                log.exception("kafwire: a batch for %s that was not sent could not be handled", queue.name)
+                log.exception(
+                    "kafwire: a batch for %s that was not sent could not be handled", queue.name, partition=queue.name
+                )
                 self._let_go(queue, batch, defect)
 
     def _let_go(self, queue: PartitionQueue, batch: ProducerBatch, problem: Exception) -> None:

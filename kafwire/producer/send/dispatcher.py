@@ -17,7 +17,7 @@ from kafwire.producer.outcome.outcomes import Group, Outcomes
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.producer.send.leaders import Leaders
 from kafwire.producer.send.request import produce_request
-from kafwire.runtime.log import log
+from kafwire.runtime.log import producer_log as log
 
 if TYPE_CHECKING:
     from kafwire.producer.transactions.manager import Transactions

@@ -18,7 +18,7 @@ from kafwire.producer.buffer.backlog import Backlog, Where
 from kafwire.producer.outcome.outcomes import Outcomes
 from kafwire.producer.outcome.sequencer import BatchOutcome, Sequencer
 from kafwire.producer.send.direct_send import DirectSends
-from kafwire.runtime.log import log
+from kafwire.runtime.log import producer_log as log
 
 
 class RecreatedTopics:
@@ -35,7 +35,12 @@ class RecreatedTopics:
     def replace(self, topic: Topic, partitions: int, weights: PartitionWeights) -> None:
         """Replace a recreated topic: new records go to the new one."""
         log.info(
-            "kafwire: topic %r was recreated, with %d partitions; it had %d", topic.name, partitions, len(topic.queues)
+            "kafwire: topic %r was recreated, with %d partitions; it had %d",
+            topic.name,
+            partitions,
+            len(topic.queues),
+            topic=topic.name,
+            partitions=partitions,
         )
         if self._direct_send is not None:
             self._direct_send.revoke_all()

@@ -15,7 +15,7 @@ from kafwire.producer.buffer.backlog import Backlog
 from kafwire.producer.outcome.outcomes import Outcomes
 from kafwire.producer.send.recreated_topics import RecreatedTopics
 from kafwire.producer.send.turns import Turns
-from kafwire.runtime.log import log
+from kafwire.runtime.log import producer_log as log
 
 # After the response to this many metadata requests, a WARNING names the partition that a caller waits for.
 SAID_AFTER = 3
@@ -74,7 +74,9 @@ class Topics:
             if topic is None or number < len(topic.queues):
                 return
             if asked == SAID_AFTER:
-                log.warning("kafwire: %s: waiting for the partition, for at most max_block_ms", missing)
+                log.warning(
+                    "kafwire: %s: waiting for the partition, for at most max_block_ms", missing, partition=missing
+                )
             raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(missing))
 
         try:

@@ -10,7 +10,7 @@ from kafwire.cluster.backoff import delay_ms
 from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
-from kafwire.runtime.log import log
+from kafwire.runtime.log import producer_log as log
 
 SHORTEST_WAIT_MS = 0.1
 

@@ -43,7 +43,7 @@ from kafwire.producer.transactions import state as logic
 from kafwire.producer.transactions.offset_topics import BY_NAME, OffsetTopics, RecreatedTopicError
 from kafwire.producer.transactions.state import Meaning, State
 from kafwire.protocol.versions import TRANSACTION_FEATURE, TRANSACTION_V2
-from kafwire.runtime.log import log
+from kafwire.runtime.log import producer_log as log
 from kafwire.types import ConsumerGroupMetadata, TransactionHandle
 
 _TWO_PHASE_NEEDS = (
@@ -217,6 +217,7 @@ class Transactions:
                 log.warning(
                     "kafwire: the producer with transactional_id %r was closed in a transaction, which is aborted",
                     self._id,
+                    transactional_id=self._id,
                 )
                 await self.abort(timeout_s)
             elif self.state is State.COMMITTING:
@@ -269,7 +270,7 @@ class Transactions:
             await self._ask_all()
         except Exception as error:
             # A defect: but no call may wait forever because of it.
-            log.exception("kafwire: the transactions of %r cannot go on", self._id)
+            log.exception("kafwire: the transactions of %r cannot go on", self._id, transactional_id=self._id)
             self._logic.break_off(KafkaError(f"{type(error).__name__}: {error}"))
             self._look()
             self._tell()

@@ -1,0 +1,186 @@
+"""Writes docs/operate/dashboard.json, a Grafana dashboard of kafwire's metrics in Prometheus.
+
+`python -m scripts.dashboard` writes it; a test compares it, and its names with the registry.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).parents[1] / "docs" / "operate" / "dashboard.json"
+SOURCE = {"type": "prometheus", "uid": "${source}"}
+CHOSEN = 'client=~"$client"'
+WIDTH, HEIGHT, COLUMNS = 8, 8, 3
+
+# By row, the panels: title, unit of Grafana, and the lines by their legends. `{}` stands for the chosen clients.
+ROWS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
+    "Consumers": [
+        ("Lag", "short", {"{{client}} {{topic}}": "sum by (client, topic) (kafwire_consumer_partition_lag{})"}),
+        (
+            "Fetched",
+            "Bps",
+            {"{{client}} {{topic}}": "sum by (client, topic) (rate(kafwire_consumer_partition_bytes_total{}[5m]))"},
+        ),
+        (
+            "Delivered and not committed",
+            "short",
+            {"{{client}} {{topic}}": "sum by (client, topic) (kafwire_consumer_partition_uncommitted{})"},
+        ),
+        (
+            "Longest failure of a partition",
+            "s",
+            {"{{client}}": "max by (client) (kafwire_consumer_partition_failing_seconds{})"},
+        ),
+        (
+            "Rebalances and lost partitions",
+            "short",
+            {
+                "{{client}} rebalances": "increase(kafwire_consumer_group_rebalances_total{}[5m])",
+                "{{client}} lost": "increase(kafwire_consumer_group_lost_partitions_total{}[5m])",
+            },
+        ),
+        ("State of the group", "short", {"{{client}} {{state}}": "kafwire_consumer_group_state{}"}),
+    ],
+    "Producers": [
+        ("Records", "cps", {"{{client}}": "rate(kafwire_producer_records_delivered_total{}[5m])"}),
+        ("Bytes", "Bps", {"{{client}}": "rate(kafwire_producer_bytes_total{}[5m])"}),
+        (
+            "Records given up",
+            "short",
+            {"{{client}}": "increase(kafwire_producer_records_failed_total{}[5m])"},
+        ),
+        (
+            "Failed attempts",
+            "short",
+            {"{{client}} {{error}}": "increase(kafwire_producer_errors_total{}[5m])"},
+        ),
+        (
+            "Time in the queue",
+            "s",
+            {
+                "{{client}} mean": "kafwire_producer_queue_mean_seconds{}",
+                "{{client}} longest": "kafwire_producer_queue_max_seconds{}",
+            },
+        ),
+        (
+            "Buffer in use",
+            "percentunit",
+            {"{{client}}": "kafwire_producer_buffer_used_bytes{} / kafwire_producer_buffer_memory_bytes{}"},
+        ),
+    ],
+    "Connections": [
+        (
+            "Mean latency",
+            "s",
+            {
+                "{{client}} {{role}}": "sum by (client, role) (rate(kafwire_connection_latency_seconds_total{}[5m]))"
+                " / sum by (client, role) (rate(kafwire_connection_responses_total{}[5m]))"
+            },
+        ),
+        ("Connects", "short", {"{{client}} {{node}}": "increase(kafwire_connection_connects_total{}[5m])"}),
+        (
+            "Throttled",
+            "percentunit",
+            {"{{client}} {{node}}": "rate(kafwire_connection_throttle_seconds_total{}[5m])"},
+        ),
+    ],
+    "Share consumers, streams, outboxes": [
+        (
+            "Share consumers: records",
+            "cps",
+            {
+                "{{client}} acquired": "rate(kafwire_share_consumer_acquired_total{}[5m])",
+                "{{client}} acknowledged": "rate(kafwire_share_consumer_acknowledged_total{}[5m])",
+                "{{client}} expired": "rate(kafwire_share_consumer_expired_total{}[5m])",
+            },
+        ),
+        (
+            "Streams: age of the oldest record",
+            "s",
+            {"{{client}}": "kafwire_stream_oldest_seconds{}"},
+        ),
+        (
+            "Streams and outboxes: dead letters",
+            "short",
+            {
+                "{{client}}": "increase(kafwire_stream_dead_letters_total{}[5m])",
+                "{{client}} (outbox)": "increase(kafwire_outbox_dead_letters_total{}[5m])",
+            },
+        ),
+    ],
+}
+
+
+def dashboard() -> dict[str, Any]:
+    """The dashboard, as Grafana imports it."""
+    panels: list[dict[str, Any]] = []
+    top = 0
+    for row, charts in ROWS.items():
+        place = {"h": 1, "w": WIDTH * COLUMNS, "x": 0, "y": top}
+        panels.append({"id": len(panels) + 1, "type": "row", "title": row, "gridPos": place, "panels": []})
+        top += 1
+        for index, chart in enumerate(charts):
+            line, column = divmod(index, COLUMNS)
+            place = {"h": HEIGHT, "w": WIDTH, "x": WIDTH * column, "y": top + HEIGHT * line}
+            panels.append(_panel(len(panels) + 1, place, *chart))
+        top += HEIGHT * -(-len(charts) // COLUMNS)
+    client = {
+        "name": "client",
+        "label": "Client",
+        "type": "query",
+        "datasource": SOURCE,
+        "query": "label_values(kafwire_connection_requests_total, client)",
+        "includeAll": True,
+        "allValue": ".*",
+        "multi": True,
+        "refresh": 2,
+        "current": {"text": "All", "value": "$__all"},
+    }
+    source = {"name": "source", "label": "Data source", "type": "datasource", "query": "prometheus"}
+    return {
+        "title": "kafwire",
+        "uid": "kafwire",
+        "schemaVersion": 39,
+        "tags": ["kafka", "kafwire"],
+        "time": {"from": "now-1h", "to": "now"},
+        "refresh": "30s",
+        "templating": {"list": [source, client]},
+        "panels": panels,
+    }
+
+
+def _panel(number: int, place: dict[str, int], title: str, unit: str, lines: dict[str, str]) -> dict[str, Any]:
+    targets = [
+        {
+            "refId": chr(ord("A") + index),
+            "datasource": SOURCE,
+            "expr": expression.replace("{}", f"{{{CHOSEN}}}"),
+            "legendFormat": legend,
+        }
+        for index, (legend, expression) in enumerate(lines.items())
+    ]
+    return {
+        "id": number,
+        "type": "timeseries",
+        "title": title,
+        "datasource": SOURCE,
+        "gridPos": place,
+        "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
+        "targets": targets,
+    }
+
+
+def text() -> str:
+    """The file's text."""
+    return json.dumps(dashboard(), indent=2) + "\n"
+
+
+def main() -> None:
+    """Write the file."""
+    FILE.write_text(text())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""Pushes of clients to the embedded broker's state in the simulated world (KIP-714)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import kafwire
+from kafwire.broker.client_telemetry import ClientTelemetry, Push
+from kafwire.cluster.cluster import TELEMETRY_KEY
+from kafwire.errors import ConfigError, ErrorCode, KafkaTimeoutError
+from kafwire.protocol import GetTelemetrySubscriptionsRequest
+from kafwire.testing.simulation.cluster import ClusterWorld
+
+K = "org.apache.kafka"
+PRODUCER = {
+    *("connection.creation.rate", "connection.creation.total", "node.request.latency.avg", "node.request.latency.max"),
+    *("produce.throttle.time.avg", "produce.throttle.time.max", "record.queue.time.avg", "record.queue.time.max"),
+}
+CONSUMER = {
+    *("connection.creation.rate", "connection.creation.total", "node.request.latency.avg", "node.request.latency.max"),
+    *("poll.idle.ratio.avg", "coordinator.commit.latency.avg", "coordinator.commit.latency.max"),
+    *("coordinator.assigned.partitions", "coordinator.rebalance.latency.avg", "coordinator.rebalance.latency.max"),
+    *("coordinator.rebalance.latency.total", "fetch.manager.fetch.latency.avg", "fetch.manager.fetch.latency.max"),
+}
+
+
+@pytest.fixture
+def world() -> Iterator[ClusterWorld]:
+    with ClusterWorld(brokers=2, seed=1) as world:
+        world.state.topics.create("t", partitions=2)
+        yield world
+
+
+def subscribe(world: ClusterWorld, *metrics: str, interval_ms: int = 10_000) -> ClientTelemetry:
+    telemetry: ClientTelemetry = world.state.part(ClientTelemetry)
+    telemetry.subscribe("s", metrics or ["*"], interval_ms=interval_ms)
+    return telemetry
+
+
+def requests(world: ClusterWorld) -> list[str]:
+    return [each.api for each in world.state.requests if "Telemetry" in each.api]
+
+
+def names(push: Push) -> set[str]:
+    return {point.name for point in push.metrics.points}
+
+
+def test_the_key_is_that_of_the_api() -> None:
+    assert GetTelemetrySubscriptionsRequest.api_key == TELEMETRY_KEY
+
+
+def test_a_cluster_without_the_api_is_never_asked(world: ClusterWorld) -> None:
+    with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+        producer.send("t", b"v").result(30)
+        world.pass_time(600)
+    assert requests(world) == []
+
+
+def test_pushes_can_be_turned_off(world: ClusterWorld) -> None:
+    subscribe(world)
+    options: Any = {"engine": world.engine, "enable_metrics_push": False}
+    with (
+        kafwire.Producer(world.bootstrap, **options) as producer,
+        kafwire.Consumer(world.bootstrap, topics="t", group_id="g", **options) as consumer,
+        kafwire.ShareConsumer(world.bootstrap, topics="t", group_id="s", **options) as sharing,
+    ):
+        producer.send("t", b"v").result(30)
+        consumer.poll(timeout=1.0)
+        sharing.poll(timeout=1.0)
+        world.pass_time(60)
+    assert requests(world) == []
+
+
+def test_a_producer_pushes_every_interval_and_at_the_end(world: ClusterWorld) -> None:
+    telemetry = subscribe(world)
+    with kafwire.Producer(world.bootstrap, engine=world.engine, client_rack="r", linger_ms=20) as producer:
+        for _ in range(3):
+            producer.send("t", b"v" * 100, partition=0).result(30)
+        world.pass_time(25)
+        producer.send("t", b"v" * 100, partition=0).result(30)
+    first, *others, _last = telemetry.pushes
+    assert len({push.client_instance_id for push in telemetry.pushes}) == 1
+    assert len({push.node for push in telemetry.pushes}) == 1, "the client stays with a broker"
+    assert [push.is_terminating for push in telemetry.pushes] == [False] * (len(others) + 1) + [True]
+    assert first.metrics.resource == {"client_rack": "r"}
+    assert {f"{K}.producer.{name}" for name in PRODUCER} <= names(first)
+    values = first.values()
+    assert values[f"{K}.producer.record.queue.time.avg"] >= 20
+    latency = f"{K}.producer.node.request.latency"
+    assert values[f"{latency}.max"] >= values[f"{latency}.avg"] > 0
+    records = [push.values()["kafwire.producer.records"] for push in telemetry.pushes]
+    assert (records[0], sum(records)) == (3, 4), "deltas"
+    assert first.compression_type == 4
+
+
+def test_sums_are_cumulative_if_the_broker_wants_them(world: ClusterWorld) -> None:
+    telemetry = subscribe(world, "kafwire.producer.records")
+    telemetry.is_delta = False
+    with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+        producer.send("t", b"v").result(30)
+        world.pass_time(40)
+    assert len(telemetry.pushes) >= 3
+    assert {push.values()["kafwire.producer.records"] for push in telemetry.pushes} == {1}
+
+
+def test_a_consumer_pushes_the_required_metrics(world: ClusterWorld) -> None:
+    telemetry = subscribe(world, f"{K}.", interval_ms=60_000)
+    with kafwire.Producer(world.bootstrap, engine=world.engine, enable_metrics_push=False) as producer:
+        producer.send("t", b"v").result(30)
+    options: Any = {"auto_offset_reset": "earliest", "group_instance_id": "i", "engine": world.engine}
+    with kafwire.Consumer(world.bootstrap, topics="t", group_id="g", **options) as consumer:
+        assert consumer.poll(timeout=10.0)
+        consumer.commit()
+        consumer.poll(timeout=100.0)
+        world.pass_time(200)  # without a read
+        member_id = consumer.group_metadata().member_id
+    pushes = telemetry.pushes
+    assert {f"{K}.consumer.{name}" for name in CONSUMER} == set().union(*map(names, pushes))
+    assert pushes[0].metrics.resource == {"group_id": "g", "group_instance_id": "i", "group_member_id": member_id}
+    values = pushes[0].values()
+    assert values[f"{K}.consumer.coordinator.assigned.partitions"] == 2
+    assert values[f"{K}.consumer.coordinator.rebalance.latency.total"] > 0
+    ratios = [push.values()[f"{K}.consumer.poll.idle.ratio.avg"] for push in pushes]
+    assert ratios[0] > 0.5, "it waited for records"
+    assert ratios[-2] < 0.1, "of the time since the last push"
+    assert pushes[-1].is_terminating
+
+
+def test_a_share_consumer_pushes(world: ClusterWorld) -> None:
+    telemetry = subscribe(world)
+    with kafwire.ShareConsumer(world.bootstrap, topics="t", group_id="s", engine=world.engine) as consumer:
+        consumer.poll(timeout=30.0)
+    assert telemetry.pushes[-1].is_terminating
+    assert telemetry.pushes[0].metrics.resource["group_id"] == "s"
+    assert names(telemetry.pushes[0]) >= {f"{K}.consumer.node.request.latency.avg", "kafwire.share.consumer.partitions"}
+
+
+def test_only_requested_metrics_are_pushed(world: ClusterWorld) -> None:
+    telemetry = subscribe(world, f"{K}.producer.connection.", "kafwire.producer.batches")
+    with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+        producer.send("t", b"v").result(30)
+        world.pass_time(20)
+    assert names(telemetry.pushes[0]) == {
+        f"{K}.producer.connection.creation.rate",
+        f"{K}.producer.connection.creation.total",
+        "kafwire.producer.batches",
+    }
+
+
+def test_a_limit_of_bytes_keeps_the_required_metrics(world: ClusterWorld) -> None:
+    telemetry = subscribe(world)
+    telemetry.max_bytes, telemetry.compression_types = 2000, []
+    with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+        for _ in range(2):
+            producer.send("t", b"v").result(30)
+        world.pass_time(20)
+    push = telemetry.pushes[0]
+    assert push.compression_type == 0
+    assert {f"{K}.producer.{name}" for name in PRODUCER} <= names(push)
+    assert "kafwire.connection.requests" not in names(push)
+
+
+def test_without_requested_metrics_nothing_is_pushed(world: ClusterWorld) -> None:
+    telemetry = subscribe(world, "", interval_ms=10_000)
+    telemetry.subscribe("s", [], interval_ms=10_000)
+    with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+        producer.send("t", b"v").result(30)
+        world.pass_time(25)
+        assert requests(world) == ["GetTelemetrySubscriptions"] * 3
+        telemetry.subscribe("s", ["*"], interval_ms=10_000)
+        world.pass_time(30)
+        assert telemetry.pushes
+    assert telemetry.pushes[-1].is_terminating
+
+
+def test_a_changed_subscription_takes_effect_with_the_next_push(world: ClusterWorld) -> None:
+    telemetry = subscribe(world, "kafwire.producer.records")
+    with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+        producer.send("t", b"v").result(30)
+        world.pass_time(20)
+        before = len(telemetry.pushes)
+        subscribe(world, "kafwire.producer.batches")
+        world.pass_time(30)
+        assert [names(push) for push in telemetry.pushes[before:]][:1] == [{"kafwire.producer.batches"}]
+        ids = {push.client_instance_id for push in telemetry.pushes}
+    assert len(ids) == 1
+
+
+def test_a_broker_that_stops_gives_way_to_another(world: ClusterWorld) -> None:
+    telemetry = subscribe(world)
+    with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+        producer.send("t", b"v", partition=0).result(30)
+        world.pass_time(20)
+        stopped = telemetry.pushes[-1].node
+        world.kill(stopped)
+        world.pass_time(120)
+        pushed = {push.node for push in telemetry.pushes}
+        assert pushed == {1, 2}
+        assert len({push.client_instance_id for push in telemetry.pushes}) == 1
+
+
+def test_a_refusal_for_good_ends_the_pushes(world: ClusterWorld, caplog: pytest.LogCaptureFixture) -> None:
+    telemetry = subscribe(world)
+
+    def refuse(request: Any) -> Any:
+        if request.name != "PushTelemetry":
+            return None
+        return type(request.message).response(error_code=ErrorCode.INVALID_RECORD)
+
+    world.state.interceptors.append(refuse)
+    with (
+        caplog.at_level(logging.INFO, "kafwire"),
+        kafwire.Producer(world.bootstrap, engine=world.engine) as producer,
+    ):
+        producer.send("t", b"v").result(30)
+        world.pass_time(600)
+    assert requests(world) == ["GetTelemetrySubscriptions", "PushTelemetry"]
+    assert telemetry.pushes == []
+    assert "refused metrics of this client for good" in caplog.text
+
+
+def test_the_client_instance_id(world: ClusterWorld) -> None:
+    telemetry = subscribe(world)
+    options: Any = {"engine": world.engine}
+    with (
+        kafwire.Producer(world.bootstrap, **options) as producer,
+        kafwire.Consumer(world.bootstrap, topics="t", **options) as consumer,
+        kafwire.ShareConsumer(world.bootstrap, topics="t", group_id="s", **options) as sharing,
+    ):
+        producer.send("t", b"v").result(30)
+        consumer.poll(timeout=1.0)
+        sharing.poll(timeout=1.0)
+        found = [client.client_instance_id(5) for client in (producer, consumer, sharing)]
+        assert producer.client_instance_id(0) == found[0]
+        world.pass_time(20)
+    assert {push.client_instance_id for push in telemetry.pushes} == set(found)
+    assert len(set(found)) == 3
+
+
+def test_a_cluster_without_a_plug_in_gives_no_client_instance_id(world: ClusterWorld) -> None:
+    with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+        with pytest.raises(KafkaTimeoutError, match="no client instance id within 2 s"):
+            producer.client_instance_id(2)
+        with pytest.raises(ConfigError, match="timeout=-1"):
+            producer.client_instance_id(-1)
+    options: Any = {"engine": world.engine, "enable_metrics_push": False}
+    with (
+        kafwire.Producer(world.bootstrap, **options) as producer,
+        pytest.raises(ConfigError, match="pushes no metrics"),
+    ):
+        producer.client_instance_id(2)
+
+
+def test_an_early_end_pushes_nothing(world: ClusterWorld) -> None:
+    subscribe(world)
+    with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+        producer.send("t", b"v").result(30)
+    assert requests(world) == [], "the first request comes after half a second"
+
+
+def test_a_hanging_broker_delays_the_close_by_a_second(world: ClusterWorld) -> None:
+    subscribe(world)
+    producer = kafwire.Producer(world.bootstrap, engine=world.engine)
+    producer.send("t", b"v").result(30)
+    world.pass_time(20)
+    for node in world.nodes.values():
+        node.silent = True
+    before = world.engine.now_ms()
+    producer.close()
+    assert world.engine.now_ms() - before <= 1500
