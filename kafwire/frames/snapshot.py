@@ -11,7 +11,6 @@ from kafwire.config.typed_options import ScanOptions
 from kafwire.errors import ConfigError
 from kafwire.frames.append_time import ended_by_time
 from kafwire.runtime.interfaces import Engine
-from kafwire.scanner.narrowing import narrowed
 from kafwire.scanner.row_filter import TRUE, Column, ExpressionFilter, RowFilter
 from kafwire.sync.scan import Scan, Split
 
@@ -79,6 +78,5 @@ class Snapshot:
         unknown = [name for name in columns if name not in self.names]
         if unknown:
             raise ConfigError(f"there is no column {unknown[0]!r}: the columns are {list(self.names)}")
-        config = self.split._reading.config
-        ending = ended_by_time(row_filter, narrowed(self.split.ranges, row_filter), config, self.engine)
+        ending = ended_by_time(self.split, row_filter, self.engine)
         return Scan._passing(self.split, [self.names[name] for name in columns], ending, self.engine)

@@ -102,8 +102,9 @@ class ParquetCopy:
                     unfinished = _Unfinished.open(target / UNFINISHED, topic_id)
                 unfinished.add(batch)
                 if unfinished.rows >= self.rows:
-                    yield WrittenFile(place, *unfinished.finish(OffsetFile(first, batch.next_offset)))
-                    first, unfinished = batch.next_offset, None
+                    after = min(batch.next_offset, end)
+                    yield WrittenFile(place, *unfinished.finish(OffsetFile(first, after)))
+                    first, unfinished = after, None
         if unfinished is not None and unfinished.rows:
             yield WrittenFile(place, *unfinished.finish(OffsetFile(first, end)))
 
@@ -162,7 +163,10 @@ class _Unfinished:
 
 def _check_topic(path: Path, topic_id: uuid.UUID, name: str) -> None:
     """Raise `KafkaError` if a file was copied from an earlier topic of the same name."""
-    found = (pq.read_schema(path).metadata or {}).get(TOPIC_ID, b"").decode()
+    try:
+        found = (pq.read_schema(path).metadata or {}).get(TOPIC_ID, b"").decode()
+    except pa.ArrowInvalid as error:
+        raise KafkaError(f"{path} is no whole Parquet file: {error}") from None
     known = "" if topic_id.int == 0 else str(topic_id)  # brokers before Kafka 2.8 have none
     if found and known and found != known and found != str(uuid.UUID(int=0)):
         raise KafkaError(
