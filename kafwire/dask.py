@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import dask.dataframe as dd
+import pandas as pd
 import pyarrow as pa
 
 from kafwire.cluster.offset_spec import Bound, Timestamps
 from kafwire.config.typed_options import ScanOptions
 from kafwire.frames.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["read_kafka"]
 
@@ -50,7 +48,7 @@ def read_kafka(
         options: fields of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
 
     Returns:
-        A `dask.dataframe.DataFrame`. Computing it raises the errors of `kafwire.Split`.
+        A `dask.dataframe.DataFrame` with columns of Arrow's types. Computing it raises the errors of `kafwire.Split`.
 
     Raises:
         ConfigError: an argument or an option has a bad value.
@@ -81,8 +79,14 @@ def read_kafka(
 
 def _read(part: Snapshot, columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Read a part; Dask gives the columns that a query needs."""
-    return pa.table(part.scan(list(part.names) if columns is None else list(columns))).to_pandas()
+    chosen = list(part.names if columns is None else columns)
+    return _frame(pa.table(part.scan(chosen)).select(chosen))
 
 
 def _empty(snapshot: Snapshot) -> pd.DataFrame:
-    return pa.schema(snapshot.split).empty_table().to_pandas()
+    return _frame(pa.schema(snapshot.split).empty_table())
+
+
+def _frame(table: pa.Table) -> pd.DataFrame:
+    """Convert a table, with Arrow's types: Dask makes texts of objects, and of bytes with them."""
+    return table.to_pandas(types_mapper=pd.ArrowDtype)

@@ -108,7 +108,11 @@ def schema_of(snapshot: Snapshot) -> dict[str, pl.DataType]:
 
 
 def _frames(
-    snapshot: Snapshot, schema: Mapping[str, pl.DataType], wanted: list[str], predicate: pl.Expr | None, left: int | None
+    snapshot: Snapshot,
+    schema: Mapping[str, pl.DataType],
+    wanted: list[str],
+    predicate: pl.Expr | None,
+    left: int | None,
 ) -> Iterator[pl.DataFrame]:
     """Yield a frame for each batch.
 
@@ -131,6 +135,6 @@ def _frames(
                 left -= frame.height
             if predicate is not None:
                 frame = frame.filter(predicate)
-            yield frame if needed == wanted else frame.select(wanted)
+            yield frame if frame.columns == wanted else frame.select(wanted)
             if left == 0:
                 return

@@ -97,8 +97,8 @@ class _Topics(Datasource):  # type: ignore[misc]
 
 def _blocks(part: Snapshot) -> Iterator[pa.Table]:
     """Read a part, a table for each batch."""
-    with part.scan(list(part.names)) as scan:
-        reader = scan.to_reader()
-        yield reader.schema.empty_table()
-        for batch in reader:
-            yield pa.Table.from_batches([batch])
+    names = list(part.names)
+    yield pa.schema(part.split).empty_table()
+    with part.scan(names) as scan:
+        for batch in scan.to_reader():
+            yield pa.Table.from_batches([batch]).select(names)

@@ -11,12 +11,12 @@ from kafwire.lazy_names import lazy_names
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from kafwire.frames.dataset import TopicDataset, dataset
+    from kafwire.frames.topic_dataset import TopicDataset, dataset
 
 __all__ = ["TopicDataset", "dataset"]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "kafwire.frames.dataset"))
+    __getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "kafwire.frames.topic_dataset"))
 
 
 def __dir__() -> list[str]:

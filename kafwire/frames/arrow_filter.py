@@ -63,7 +63,7 @@ class ArrowFilter:
             if field is not None and value is not None
         ]
         guarantees = [each for *_, each in (*self._offsets, *self._times)] + self._no_time
-        possible = self._possible(guarantees or [pc.scalar(True)], known)  # noqa: FBT003
+        possible = self._possible(guarantees or [pc.scalar(True)], known)
         offsets = [each for number, each in enumerate(self._offsets) if number in possible]
         times = [each for number, each in enumerate(self._times, len(self._offsets)) if number in possible]
         with_null = not self._no_time or len(guarantees) - 1 in possible
@@ -96,7 +96,11 @@ def _slices(name: str, least: int, cuts: Sequence[int], scalar: Callable[[int], 
     field = pc.field(name)
     if not cuts:
         return [(least, HIGHEST, field.is_valid())]
-    inner = [(low, high, (field >= scalar(low)) & (field < scalar(high))) for low, high in pairwise(cuts)]
+    inner = [
+        # Arrow knows of no whole numbers: between 5 and 6 may be a value above 5.
+        (low, high, field == scalar(low) if low + 1 == high else (field >= scalar(low)) & (field < scalar(high)))
+        for low, high in pairwise(cuts)
+    ]
     return [(least, cuts[0], field < scalar(cuts[0])), *inner, (cuts[-1], HIGHEST, field >= scalar(cuts[-1]))]
 
 

@@ -41,7 +41,7 @@ _CLOSED: dict[str, tuple[Sign, Sign]] = {
     "None": (">", "<"),
 }
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
-_UNREADABLE = (pl.exceptions.PolarsError, ValueError, TypeError, AttributeError, RecursionError)
+_UNREADABLE = (pl.exceptions.PolarsError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def expression_of(predicate: pl.Expr, names: Names) -> Expression:
@@ -101,7 +101,9 @@ def _called(called: Any, given: list[Any], names: Names) -> Expression:
             after, before = _CLOSED[closed]
             bounds = [(given[1], after), (given[2], before)]
             found = [(_values(_series(value), column), sign) for value, sign in bounds if "Literal" in value]
-            return All(tuple(Comparison(column, sign, *values[0]) for values, sign in found if values)) if found else OTHER
+            return (
+                All(tuple(Comparison(column, sign, *values[0]) for values, sign in found if values)) if found else OTHER
+            )
         case {"IsIn": {"nulls_equal": False}}:
             listed = _series(given[1]) if "Literal" in given[1] else None
             if listed is not None and listed.dtype == pl.List and len(listed) == 1:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal, Protocol
 
@@ -175,7 +175,9 @@ class Comparison(Expression):
 
     def is_exact(self, *, negated: bool = False) -> bool:
         """True for topics and partitions, and for each offset but a middle one that is left out."""
-        return self.column in ("topic", "partition") or (self.column == "offset" and not (negated and self.sign == "=="))
+        return self.column in ("topic", "partition") or (
+            self.column == "offset" and not (negated and self.sign == "==")
+        )
 
     def _within(self, sign: Sign) -> Bounds:
         low, high = LOWEST, HIGHEST
@@ -309,7 +311,7 @@ class ExpressionFilter:
     def bounds(self, topic: str | None = None, partition: int | None = None) -> Bounds:
         """Return the part of a partition for which the expression can be true."""
         true, _ = self.expression.outcomes(topic, partition)
-        return replace(NOTHING) if true.is_empty else true
+        return NOTHING if true.is_empty else true
 
 
 def is_exact(expression: Expression) -> bool:

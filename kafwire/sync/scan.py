@@ -159,7 +159,9 @@ class Scan(BoundedRead, Closing):
         return scan
 
     @classmethod
-    def _passing(cls, split: Split, columns: Sequence[str] | None, row_filter: RowFilter, engine: Engine | None) -> Self:
+    def _passing(
+        cls, split: Split, columns: Sequence[str] | None, row_filter: RowFilter, engine: Engine | None
+    ) -> Self:
         """Read these columns of the records of a split that can pass a filter, and perhaps of others."""
         window = both_windows(split._reading.window, row_filter.bounds().window)
         reading = replace(split._reading, columns=columns, window=window)

@@ -56,10 +56,11 @@ def drawn_value(chance: random.Random, column: str) -> Any:
     return chance.randrange(-2, 13) if column == "offset" else chance.randrange(-1, 4)
 
 
-def within(row: Row, row_filter: RowFilter) -> bool:
-    """True if a read that the filter bounds has the row."""
-    bounds = row_filter.bounds(row["topic"], row["number"])
-    return _has(bounds, row) and _has(row_filter.bounds(), row)
+def rows_within(rows: list[Row], row_filter: RowFilter) -> list[Row]:
+    """The rows that a read has which the filter bounds."""
+    whole = row_filter.bounds()
+    bounds = {place: row_filter.bounds(*place) for place in {(row["topic"], row["number"]) for row in rows}}
+    return [row for row in rows if _has(whole, row) and _has(bounds[row["topic"], row["number"]], row)]
 
 
 def _has(bounds: Bounds, row: Row) -> bool:

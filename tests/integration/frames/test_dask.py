@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import random
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import kafwire
@@ -20,7 +22,7 @@ def test_a_frame_has_each_record_once(cluster: KafkaCluster, topic_name: str) ->
     from kafwire.dask import read_kafka
 
     fill(cluster.bootstrap, topic_name, random.Random(4))
-    whole = kafwire.scan(cluster.bootstrap, topic_name).to_reader().read_pandas()
+    whole = pa.table(kafwire.scan(cluster.bootstrap, topic_name)).to_pandas(types_mapper=pd.ArrowDtype)
     for pieces, expected in ((None, 2), (1, 1), (7, 7)):
         frame = read_kafka(cluster.bootstrap, topic_name, pieces=pieces)
         assert frame.npartitions == expected
@@ -28,7 +30,8 @@ def test_a_frame_has_each_record_once(cluster: KafkaCluster, topic_name: str) ->
         assert list(found.columns) == list(whole.columns)
         order = ["partition", "offset"]
         left, right = (each.sort_values(order).reset_index(drop=True) for each in (found, whole))
-        assert left[[*order, "timestamp", "value"]].equals(right[[*order, "timestamp", "value"]])
+        assert left["value"].to_list() == right["value"].to_list()
+        assert left.equals(right)
     with pytest.raises(ConfigError, match="one piece or more"):
         read_kafka(cluster.bootstrap, topic_name, pieces=0)
 

@@ -67,6 +67,7 @@ def test_a_data_set_is_read_as_pyarrow_reads_any(flights: TopicDataset) -> None:
     assert flights.schema == flights.to_table().schema
     assert flights.count_rows() == 2 * RECORDS
     assert flights.count_rows(filter=offset < 3) == 6
+    assert duckdb.sql("SELECT sum(partition), count(*) FROM flights").fetchall() == [(RECORDS, 2 * RECORDS)]
     assert flights.head(5, columns=["value"]).shape == (5, 1)
     assert flights.take([1, 3]).num_rows == 2
     assert sum(batch.num_rows for batch in flights.to_batches(columns=["offset"], filter=offset >= 50)) == 20
@@ -76,7 +77,9 @@ def test_a_data_set_is_read_as_pyarrow_reads_any(flights: TopicDataset) -> None:
     assert few.count_rows() == few.to_table(columns=["value"]).num_rows == 4
     assert few.to_table(filter=offset != 8)["offset"].to_pylist() == [9, 9]
     assert pl.scan_pyarrow_dataset(flights).filter(pl.col("offset") > 57).collect().height == 4
-    assert duckdb.sql('SELECT count(*) FROM flights a JOIN flights b USING (partition, "offset")').fetchall() == [(120,)]
+    assert duckdb.sql('SELECT count(*) FROM flights a JOIN flights b USING (partition, "offset")').fetchall() == [
+        (120,)
+    ]
     assert repr(flights).endswith(": 120 offsets>")
 
 
@@ -112,7 +115,17 @@ def test_the_rest_of_pyarrows_data_sets_is_refused(flights: TopicDataset) -> Non
     for call in (*calls.values(), lambda: pickle.dumps(flights)):
         with pytest.raises(NotImplementedError, match="a data set of a topic cannot"):
             call()
-    read = {"count_rows", "filter", "head", "partition_expression", "scanner", "schema", "take", "to_batches", "to_table"}
+    read = {
+        "count_rows",
+        "filter",
+        "head",
+        "partition_expression",
+        "scanner",
+        "schema",
+        "take",
+        "to_batches",
+        "to_table",
+    }
     assert {name for name in dir(ds.Dataset) if not name.startswith("_")} == read | set(calls)
 
 

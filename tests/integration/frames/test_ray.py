@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -31,17 +32,18 @@ print(none.count())
 """
 
 
-def test_a_data_set_has_each_record_once(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
+def test_a_data_set_has_each_record_once(cluster: KafkaCluster, topic_name: str) -> None:
     fill(cluster.bootstrap, topic_name, random.Random(7))
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_DATA_DISABLE_PROGRESS_BARS": "1", "RAY_TMPDIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, cluster.bootstrap, topic_name],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=2 * PATIENCE_S,
-        env=environment,
-    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:  # short, as sockets are in it
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, cluster.bootstrap, topic_name],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=2 * PATIENCE_S,
+            env=environment | {"RAY_TMPDIR": folder},
+        )
     assert done.returncode == 0, done.stderr[-3000:]
     rows, none = done.stdout.splitlines()
     assert rows == str([(partition, offset) for partition in (0, 1) for offset in range(RECORDS)])

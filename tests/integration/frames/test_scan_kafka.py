@@ -26,6 +26,7 @@ pytestmark = pytest.mark.either_kafka
 
 OFFSET, PARTITION, AT, TOPIC = (pl.col(name) for name in ("offset", "partition", "timestamp", "topic"))
 
+
 @pytest.fixture
 def topic(cluster: KafkaCluster, topic_name: str) -> str:
     fill(cluster.bootstrap, topic_name, random.Random(1))
@@ -67,7 +68,9 @@ def test_a_query_has_the_rows_of_all_records(cluster: KafkaCluster, topic: str) 
         chance = random.Random(seed)
         predicate = drawn(chance, topic)
         engine: Any = chance.choice(["in-memory", "streaming"])
-        assert rows(lazy.filter(predicate).collect(engine=engine)) == rows(whole.filter(predicate)), f"seed {seed}: {predicate}"
+        assert rows(lazy.filter(predicate).collect(engine=engine)) == rows(whole.filter(predicate)), (
+            f"seed {seed}: {predicate}"
+        )
 
 
 @pytest.mark.parametrize(
@@ -110,6 +113,7 @@ def test_columns_rows_and_names(cluster: KafkaCluster, topic: str) -> None:
     assert 50 < chosen.height <= RECORDS
     assert chosen.columns == ["offset"]
     assert lazy.select(pl.len()).collect().item() == 2 * RECORDS
+    assert lazy.select("number").collect()["number"].sort().to_list() == [0] * RECORDS + [1] * RECORDS
     assert lazy.head(7).collect().height == 7
     assert lazy.head(0).collect().height == 0
     assert lazy.filter(pl.col("offset") >= 50).head(3).collect().height == 3
@@ -149,7 +153,7 @@ def test_bad_arguments_are_errors_of_the_call(cluster: KafkaCluster) -> None:
 @pytest.fixture
 def exact_clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(append_time, "CLOCKS_DIFFER_MS", 0)
-    yield
+    return
 
 
 def ranges_before(cluster: KafkaCluster, topic: str, before_ms: int) -> list[tuple[int, int]]:
@@ -188,7 +192,9 @@ def test_a_record_with_the_time_of_a_producer_ends_no_read(cluster: KafkaCluster
         producer.send(topic_name, b"", timestamp_ms=now_ms() + 3_600_000).result(30)
         alter = kafwire.protocol.IncrementalAlterConfigsRequest
         config = alter.AlterableConfig(name="message.timestamp.type", config_operation=0, value="LogAppendTime")
-        client.call(alter(resources=[alter.AlterConfigsResource(resource_type=2, resource_name=topic_name, configs=[config])]))
+        client.call(
+            alter(resources=[alter.AlterConfigsResource(resource_type=2, resource_name=topic_name, configs=[config])])
+        )
         until(lambda: client.topic_config(topic_name)["message.timestamp.type"] == "LogAppendTime")
         producer.send(topic_name, b"").result(30)
     soon = now_ms() + 60_000

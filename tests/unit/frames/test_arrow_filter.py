@@ -12,7 +12,7 @@ import pytest
 
 from kafwire.frames.arrow_filter import MOST_CUTS, ArrowFilter
 from kafwire.scanner.row_filter import HIGHEST, NOTHING, WHOLE, Bounds
-from tests.support.frame_rows import NAMES, SCHEMA, START_MS, drawn_rows, drawn_value, time_at, within
+from tests.support.frame_rows import NAMES, SCHEMA, START_MS, drawn_rows, drawn_value, rows_within, time_at
 from tests.support.seeds import examples, of_test
 
 COMPARED = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
@@ -48,7 +48,7 @@ def test_no_row_that_arrow_keeps_lies_outside_of_the_bounds() -> None:
         rows = drawn_rows(chance)
         given = drawn(chance)
         row_filter = ArrowFilter(given, SCHEMA, NAMES)
-        read = [row for row in rows.to_pylist() if within(row, row_filter)]
+        read = rows_within(rows.to_pylist(), row_filter)
         assert all(row in read for row in rows.filter(given).to_pylist()), f"seed {seed}: {given}"
         narrower += len(read) < rows.num_rows
     assert narrower > examples(200) / 3
@@ -64,9 +64,9 @@ def test_no_row_that_arrow_keeps_lies_outside_of_the_bounds() -> None:
         ((OFFSET == 3) | (pc.field("value") == b"1"), WHOLE),
         ((OFFSET > 5) & (OFFSET < 3), NOTHING),
         (AT.is_null(), Bounds(since=0, until=0)),
-        (AT >= time_at(START_MS), Bounds(since=START_MS, with_null=False)),
-        ((AT >= time_at(0)) & (AT < time_at(9)), Bounds(since=0, until=9, with_null=False)),
-        ((AT >= time_at(START_MS)) | AT.is_null(), Bounds(since=START_MS, until=HIGHEST)),
+        (time_at(START_MS) <= AT, Bounds(since=START_MS, with_null=False)),
+        ((time_at(0) <= AT) & (time_at(9) > AT), Bounds(since=0, until=9, with_null=False)),
+        ((time_at(START_MS) <= AT) | AT.is_null(), Bounds(since=START_MS, until=HIGHEST)),
         (NUMBER == 7, WHOLE),
         (pc.field("value") == b"9", WHOLE),
     ],

@@ -41,7 +41,7 @@ COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-TIMES = (LOWEST, -7, 0, 1, 2, 3, 5, 8, 9, None)
+TIMES = (LOWEST, -7, 0, 2, 8, None)
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Row:
 ROWS = [
     Row(topic, partition, offset, timestamp, other)
     for topic in "ab"
-    for partition in range(3)
-    for offset in range(8)
+    for partition in range(2)
+    for offset in (0, 1, 3, 6, 7)
     for timestamp in TIMES
     for other in (True, False, None)
 ]
@@ -91,7 +91,7 @@ def passes(row: Row, given: Expression) -> bool | None:
 def drawn_value(chance: random.Random, column: str) -> Any:
     return {
         "topic": lambda: chance.choice("abc"),
-        "partition": lambda: chance.randrange(-1, 4),
+        "partition": lambda: chance.randrange(-1, 3),
         "offset": lambda: chance.choice([-1, 0, 1, 3, 6, 7, 9, HIGHEST, HIGHEST + 5]),
         "timestamp": lambda: chance.choice([LOWEST, -8, -7, 0, 1, 2, 3, 4, 8, 9, 10, HIGHEST + 1]),
     }[column]()
@@ -121,11 +121,11 @@ def within(row: Row, bounds: Bounds) -> bool:
 
 def test_no_record_that_passes_lies_outside_of_random_bounds() -> None:
     first, narrower, exact = of_test(), 0, 0
-    for seed in range(first, first + examples(300)):
+    for seed in range(first, first + examples(150)):
         given = drawn(random.Random(seed))
         row_filter = ExpressionFilter(given)
         everywhere = row_filter.bounds()
-        bounds = {(t, p): row_filter.bounds(t, p) for t in "ab" for p in range(3)}
+        bounds = {(t, p): row_filter.bounds(t, p) for t in "ab" for p in range(2)}
         read = [row for row in ROWS if within(row, bounds[row.topic, row.partition])]
         wanted = [row for row in ROWS if passes(row, given) is True]
         assert set(wanted) <= set(read), f"seed {seed}: {given}"
@@ -134,8 +134,8 @@ def test_no_record_that_passes_lies_outside_of_random_bounds() -> None:
             assert read == wanted, f"seed {seed}: {given}"
             exact += 1
         narrower += len(read) < len(ROWS)
-    assert narrower > examples(300) / 3
-    assert exact > examples(300) / 10
+    assert narrower > examples(150) / 3
+    assert exact > examples(150) / 10
 
 
 @pytest.mark.parametrize(

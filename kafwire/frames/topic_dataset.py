@@ -116,7 +116,7 @@ class TopicDataset(ds.InMemoryDataset):  # type: ignore[misc]
     @property
     def partition_expression(self) -> pc.Expression:
         """An expression that is true of each record."""
-        return pc.scalar(True)  # noqa: FBT003
+        return pc.scalar(True)
 
     def scanner(
         self,
@@ -144,7 +144,8 @@ class TopicDataset(ds.InMemoryDataset):  # type: ignore[misc]
         if passing is not None:
             row_filter = ArrowFilter(passing, self._columns, self._snapshot.filtered)
         scan = self._snapshot.scan(self._needed(columns, passing), row_filter)
-        return ds.Scanner.from_batches(scan.to_reader(), columns=columns, filter=passing, **options)
+        chosen = self._columns.names if columns is None else columns
+        return ds.Scanner.from_batches(scan.to_reader(), columns=chosen, filter=passing, **options)
 
     def filter(self, expression: pc.Expression) -> TopicDataset:
         """Return a data set of the records that fulfil a condition.
@@ -155,9 +156,7 @@ class TopicDataset(ds.InMemoryDataset):  # type: ignore[misc]
         Returns:
             A new `TopicDataset` over the same offsets.
         """
-        return TopicDataset(
-            self._snapshot, passing=expression if self._passing is None else self._passing & expression
-        )
+        return TopicDataset(self._snapshot, passing=expression if self._passing is None else self._passing & expression)
 
     def _needed(self, columns: Sequence[str] | Mapping[str, pc.Expression] | None, passing: Any) -> list[str]:
         """Return the columns to decode. Those of an expression are the names that occur in its text, at least."""
