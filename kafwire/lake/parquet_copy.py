@@ -1,7 +1,7 @@
 """A topic copied to Parquet files, each record once, whenever the copier is killed.
 
-Each partition has a folder. A file is written under another name, flushed to the disk, and renamed when it is whole. The
-next run begins behind the last name. This needs the package pyarrow.
+Each partition has a folder. A file is written under another name, flushed to the disk, and renamed when it is whole.
+The next run begins behind the last name. This needs the package pyarrow.
 """
 
 from __future__ import annotations

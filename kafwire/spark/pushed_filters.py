@@ -1,8 +1,8 @@
 """Filters that Spark pushes down to a batch read. The plan applies some of them, and Spark the others.
 
 Pure but for pyspark's filter classes. `kafwire.scanner.row_filter` turns filters into bounds. Spark does not repeat a
-filter of topic, partition or offset whose bounds are exact. A filter of the timestamp bounds the read, and Spark applies
-it again: Kafka's timestamps are milliseconds and Spark's microseconds.
+filter of topic, partition or offset whose bounds are exact. A filter of the timestamp bounds the read, and Spark
+applies it again: Kafka's timestamps are milliseconds and Spark's microseconds.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -43,9 +44,14 @@ def test_a_query_decodes_the_columns_that_it_uses(
     from kafwire.frames.snapshot import Snapshot
 
     fill(cluster.bootstrap, topic_name, random.Random(5))
-    decoded = []
+    decoded: list[Any] = []
     whole = Snapshot.scan
-    monkeypatch.setattr(Snapshot, "scan", lambda self, columns: decoded.append(columns) or whole(self, columns))
+
+    def scan(self: Snapshot, columns: list[str]) -> Any:
+        decoded.append(columns)
+        return whole(self, columns)
+
+    monkeypatch.setattr(Snapshot, "scan", scan)
     frame = read_kafka(cluster.bootstrap, topic_name)
     largest = frame.groupby("partition")["offset"].max().compute(scheduler="synchronous")
     assert largest.to_dict() == {0: RECORDS - 1, 1: RECORDS - 1}

@@ -22,6 +22,8 @@ from tests.support.seeds import examples, of_test
 
 pytestmark = pytest.mark.either_kafka
 
+sql: Any = duckdb.sql
+
 
 @pytest.fixture
 def flights(cluster: KafkaCluster, topic_name: str) -> TopicDataset:
@@ -57,8 +59,8 @@ def test_a_query_of_duckdb_has_the_rows_of_all_records(flights: TopicDataset) ->
     first = of_test()
     for seed in range(first, first + examples(30)):
         query = f'SELECT partition, "offset" FROM %s WHERE {drawn(random.Random(seed))} ORDER BY ALL'
-        found = duckdb.sql(query % "flights").fetchall()
-        assert found == duckdb.sql(query % "whole").fetchall(), f"seed {seed}: {query}"
+        found = sql(query % "flights").fetchall()
+        assert found == sql(query % "whole").fetchall(), f"seed {seed}: {query}"
 
 
 def test_a_data_set_is_read_as_pyarrow_reads_any(flights: TopicDataset) -> None:
@@ -67,7 +69,7 @@ def test_a_data_set_is_read_as_pyarrow_reads_any(flights: TopicDataset) -> None:
     assert flights.schema == flights.to_table().schema
     assert flights.count_rows() == 2 * RECORDS
     assert flights.count_rows(filter=offset < 3) == 6
-    assert duckdb.sql("SELECT sum(partition), count(*) FROM flights").fetchall() == [(RECORDS, 2 * RECORDS)]
+    assert sql("SELECT sum(partition), count(*) FROM flights").fetchall() == [(RECORDS, 2 * RECORDS)]
     assert flights.head(5, columns=["value"]).shape == (5, 1)
     assert flights.take([1, 3]).num_rows == 2
     assert sum(batch.num_rows for batch in flights.to_batches(columns=["offset"], filter=offset >= 50)) == 20
@@ -77,9 +79,7 @@ def test_a_data_set_is_read_as_pyarrow_reads_any(flights: TopicDataset) -> None:
     assert few.count_rows() == few.to_table(columns=["value"]).num_rows == 4
     assert few.to_table(filter=offset != 8)["offset"].to_pylist() == [9, 9]
     assert pl.scan_pyarrow_dataset(flights).filter(pl.col("offset") > 57).collect().height == 4
-    assert duckdb.sql('SELECT count(*) FROM flights a JOIN flights b USING (partition, "offset")').fetchall() == [
-        (120,)
-    ]
+    assert sql('SELECT count(*) FROM flights a JOIN flights b USING (partition, "offset")').fetchall() == [(120,)]
     assert repr(flights).endswith(": 120 offsets>")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -40,19 +40,19 @@ def rows(frame: pl.DataFrame) -> list[Any]:
 def drawn(chance: random.Random, topic: str) -> pl.Expr:
     def one() -> pl.Expr:
         offset, ms = chance.randrange(-2, RECORDS + 5), START_MS + chance.randrange(-5000, 1000 * RECORDS)
-        return chance.choice(
-            [
-                offset <= OFFSET,
-                offset > OFFSET,
-                chance.randrange(3) == PARTITION,
-                PARTITION.is_in([0, 7]),
-                time_at(ms) <= AT,
-                time_at(ms) > AT,
-                AT.is_between(time_at(ms), time_at(ms + 9000)),
-                chance.choice([topic, "other"]) == TOPIC,
-                pl.col("value") > b"5",
-            ]
-        )
+        choices: list[Any] = [
+            offset <= OFFSET,
+            offset > OFFSET,
+            chance.randrange(3) == PARTITION,
+            PARTITION.is_in([0, 7]),
+            time_at(ms) <= AT,
+            time_at(ms) > AT,
+            AT.is_between(time_at(ms), time_at(ms + 9000)),
+            chance.choice([topic, "other"]) == TOPIC,
+            pl.col("value") > b"5",
+        ]
+        found: pl.Expr = chance.choice(choices)
+        return found
 
     first, second, third = one(), one(), one()
     return chance.choice([first & second, first | second, ~first, (first & second) | (third & one())])
@@ -151,9 +151,8 @@ def test_bad_arguments_are_errors_of_the_call(cluster: KafkaCluster) -> None:
 
 
 @pytest.fixture
-def exact_clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def exact_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(append_time, "CLOCKS_DIFFER_MS", 0)
-    return
 
 
 def ranges_before(cluster: KafkaCluster, topic: str, before_ms: int) -> list[tuple[int, int]]:
@@ -161,6 +160,10 @@ def ranges_before(cluster: KafkaCluster, topic: str, before_ms: int) -> list[tup
     predicate = time_at(before_ms) > AT
     with snapshot.scan(["value"], ExpressionFilter(expression_of(predicate, snapshot.filtered))) as scan:
         return [(r.start, r.end) for r in scan.ranges]
+
+
+def _is_over(ms: int) -> bool:
+    return now_ms() > ms
 
 
 def now_ms() -> int:
@@ -174,8 +177,7 @@ def test_times_of_brokers_bound_a_read_from_above_too(cluster: KafkaCluster, top
     with kafwire.Producer(cluster.bootstrap, linger_ms=0) as producer:
         for _ in range(3):
             written = producer.send(topic_name, b"").result(30)
-            reached = now_ms()
-            until(lambda reached=reached: now_ms() > reached + 1, "another millisecond")
+            until(partial(_is_over, now_ms() + 1), "another millisecond")
     [times] = [pl.DataFrame(kafwire.scan(cluster.bootstrap, topic_name))["timestamp"].dt.epoch("ms").to_list()]
     assert written.offset == 2
     assert ranges_before(cluster, topic_name, times[1]) == [(0, 1)]

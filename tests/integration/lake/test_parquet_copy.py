@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
@@ -21,6 +22,8 @@ from kafwire.testing.cluster import KafkaCluster
 from tests.support.deadlines import PATIENCE_S, until
 
 pytestmark = pytest.mark.either_kafka
+
+sql: Any = duckdb.sql
 
 ROOT = Path(__file__).parents[3]
 # Runs the command. Ends the process, as kill -9 does, before the given step, and before nothing if there are fewer.
@@ -80,7 +83,8 @@ def send(cluster: KafkaCluster, topic: str, count: int, partitions: int = 2) -> 
 
 def copied(folder: Path, topic: str) -> list[tuple[int, int]]:
     query = f"SELECT partition, \"offset\" FROM '{folder}/{topic}/*/*.parquet' ORDER BY ALL"
-    return duckdb.sql(query).fetchall()
+    found: list[tuple[int, int]] = sql(query).fetchall()
+    return found
 
 
 def everything(cluster: KafkaCluster, topic: str) -> list[tuple[int, int]]:
@@ -178,5 +182,5 @@ def test_aborted_records_are_not_copied(cluster: KafkaCluster, topic_name: str, 
         with producer.transaction():
             producer.send(topic_name, b"kept")
     assert copy(cluster, topic_name, tmp_path).returncode == 0
-    found = duckdb.sql(f"SELECT decode(value) FROM '{tmp_path}/{topic_name}/*/*.parquet'").fetchall()
+    found = sql(f"SELECT decode(value) FROM '{tmp_path}/{topic_name}/*/*.parquet'").fetchall()
     assert found == [("kept",), ("kept",)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import random
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -26,7 +27,14 @@ from kafwire.scanner.row_filter import (
 from tests.support.frame_rows import NAMES, START_MS, drawn_rows, drawn_value, rows_within, time_at
 from tests.support.seeds import examples, of_test
 
-COMPARED = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+COMPARED: list[Callable[[Any, Any], pl.Expr]] = [
+    operator.eq,
+    operator.ne,
+    operator.lt,
+    operator.le,
+    operator.gt,
+    operator.ge,
+]
 OFFSET, AT, NUMBER, TOPIC = pl.col("offset"), pl.col("at"), pl.col("number"), pl.col("topic")
 
 
@@ -119,6 +127,13 @@ def test_a_predicate_is_read(predicate: pl.Expr, expected: Expression) -> None:
 
 
 def test_a_form_that_is_not_known_bounds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Meta:
+        text = ""
+
+        def serialize(self, **_: object) -> str:
+            return self.text
+
+    monkeypatch.setattr(pl.Expr, "meta", Meta())
     for text in (
         '{"BinaryExpr": 1}',
         '{"New": {}}',
@@ -126,5 +141,5 @@ def test_a_form_that_is_not_known_bounds_nothing(monkeypatch: pytest.MonkeyPatch
         "no JSON",
         '{"Function": {"input": [], "function": {"Boolean": "Not"}}}',
     ):
-        monkeypatch.setattr(pl.Expr, "meta", type("Meta", (), {"serialize": lambda _, format, text=text: text})())
+        monkeypatch.setattr(Meta, "text", text)
         assert expression_of(OFFSET > 5, NAMES) == OTHER

@@ -89,12 +89,13 @@ def passes(row: Row, given: Expression) -> bool | None:
 
 
 def drawn_value(chance: random.Random, column: str) -> Any:
-    return {
+    draws: dict[str, Callable[[], Any]] = {
         "topic": lambda: chance.choice("abc"),
         "partition": lambda: chance.randrange(-1, 3),
         "offset": lambda: chance.choice([-1, 0, 1, 3, 6, 7, 9, HIGHEST, HIGHEST + 5]),
         "timestamp": lambda: chance.choice([LOWEST, -8, -7, 0, 1, 2, 3, 4, 8, 9, 10, HIGHEST + 1]),
-    }[column]()
+    }
+    return draws[column]()
 
 
 def drawn(chance: random.Random, depth: int = 3) -> Expression:
