@@ -170,24 +170,32 @@ class TopicDataset(ds.InMemoryDataset):  # type: ignore[misc]
         needed = [name for name in self._columns.names if name in chosen or any(name in text for text in texts)]
         return needed or list(self._columns.names[:1])
 
-    def get_fragments(self, filter: pc.Expression | None = None) -> NoReturn:  # noqa: A002, ARG002
-        """Raise `NotImplementedError`."""
+    def get_fragments(self, filter: pc.Expression | None = None) -> None:  # noqa: A002, ARG002
+        """Raise `NotImplementedError`: a topic has no files.
+
+        Args:
+            filter: unused.
+        """
         self._refuse("be divided into fragments", "use `kafwire.scan(...).split(n)`")
 
-    def replace_schema(self, schema: pa.Schema) -> NoReturn:  # noqa: ARG002
-        """Raise `NotImplementedError`."""
+    def replace_schema(self, schema: pa.Schema) -> None:  # noqa: ARG002
+        """Raise `NotImplementedError`: Kafka has the types.
+
+        Args:
+            schema: unused.
+        """
         self._refuse("have another schema", "use the arguments `columns` and `layout`")
 
-    def join(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise `NotImplementedError`."""
+    def join(self, *_: Any, **__: Any) -> None:
+        """Raise `NotImplementedError`: use `to_table().join(...)`, or DuckDB."""
         self._refuse("be joined", "use `to_table().join(...)`, or DuckDB")
 
-    def join_asof(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise `NotImplementedError`."""
+    def join_asof(self, *_: Any, **__: Any) -> None:
+        """Raise `NotImplementedError`: use `to_table().join_asof(...)`, or DuckDB."""
         self._refuse("be joined", "use `to_table().join_asof(...)`, or DuckDB")
 
-    def sort_by(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise `NotImplementedError`."""
+    def sort_by(self, *_: Any, **__: Any) -> None:
+        """Raise `NotImplementedError`: use `to_table().sort_by(...)`, or DuckDB."""
         self._refuse("be sorted", "use `to_table().sort_by(...)`, or DuckDB")
 
     @staticmethod

@@ -34,7 +34,7 @@ MODULES = (
     "kafwire.testing.history",
     "kafwire.testing.strategies",
     "kafwire.testing.fuzzer",
-    *(f"kafwire.{name}" for name in ("dask", "ray") if find_spec(name)),  # extras
+    *(("kafwire.dask",) if find_spec("dask") else ()),  # an extra
     *(("kafwire.spark",) if find_spec("pyspark") else ()),  # other Pythons are tried without
 )
 # Types that public calls return, by their names in other modules.
