@@ -77,7 +77,7 @@ def _compared(left: Any, sign: str, right: Any, names: Names) -> Expression:
     if column is None:
         left, right, sign = right, left, _TURNED.get(sign, sign)
         column = _column(left, names)
-    if column is None or sign not in _SIGNS or "Literal" not in right:
+    if column is None or sign not in _SIGNS or not _is_constant(right):
         return OTHER
     values = _values(_series(right), column)
     if values is None or len(values) != 1:
@@ -100,12 +100,12 @@ def _called(called: Any, given: list[Any], names: Names) -> Expression:
         case {"IsBetween": {"closed": closed}}:
             after, before = _CLOSED[closed]
             bounds = [(given[1], after), (given[2], before)]
-            found = [(_values(_series(value), column), sign) for value, sign in bounds if "Literal" in value]
+            found = [(_values(_series(value), column), sign) for value, sign in bounds if _is_constant(value)]
             return (
                 All(tuple(Comparison(column, sign, *values[0]) for values, sign in found if values)) if found else OTHER
             )
         case {"IsIn": {"nulls_equal": False}}:
-            listed = _series(given[1]) if "Literal" in given[1] else None
+            listed = _series(given[1]) if _is_constant(given[1]) else None
             if listed is not None and listed.dtype == pl.List and len(listed) == 1:
                 listed = listed[0]
             members = None if listed is None else _values(listed, column)
@@ -124,10 +124,22 @@ def _column(node: Any, names: Names) -> Column | None:
     return None
 
 
+def _is_constant(node: Any) -> bool:
+    """True for a literal, and for one that is cast, or has a time zone set: polars before 2 leaves these as they are."""
+    match node:
+        case {"Literal": _}:
+            return True
+        case {"Cast": {"expr": inner}}:
+            return _is_constant(inner)
+        case {"Function": {"input": list(given), "function": {"TemporalExpr": _}}}:
+            return all(map(_is_constant, given))
+    return False
+
+
 def _series(node: Any) -> pl.Series:
-    """Return the value of a literal, whatever its form in this release."""
-    literal = pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
-    return pl.select(literal).to_series()
+    """Return the value of a constant, whatever its form in this release."""
+    constant = pl.Expr.deserialize(io.BytesIO(json.dumps(node).encode()), format="json")
+    return pl.select(constant).to_series()
 
 
 def _values(found: pl.Series, column: Column) -> list[Pair] | None:

@@ -201,3 +201,32 @@ def test_two_windows_are_read_where_they_overlap() -> None:
     assert both_windows((1, 5), None) == both_windows(None, (1, 5)) == (1, 5)
     assert both_windows((1, 5), (3, 9)) == (3, 5)
     assert both_windows((1, 5), (7, 9)) == (7, 7)
+
+
+LOW, HIGH = Comparison("offset", "<", 3, 3), Comparison("offset", ">", 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "exact"),
+    [
+        (LOW, True),
+        (Negation(LOW), True),
+        (All((LOW, HIGH)), True),
+        (Either((LOW, HIGH)), False),
+        (Negation(All((LOW, HIGH))), False),
+        (Negation(Either((LOW, HIGH))), True),
+        (Either((Comparison("partition", "==", 0, 0), Comparison("topic", "<", "b", "b"))), True),
+        (Either((Comparison("partition", "==", 0, 0), HIGH)), False),
+        (Negation(Comparison("offset", "==", 3, 3)), False),
+        (Membership("offset", ((3, 3), (4, 4))), True),
+        (Membership("offset", ((3, 3), (5, 5))), False),
+        (Negation(Membership("offset", ((3, 3), (4, 4)))), False),
+        (Negation(Membership("partition", ((3, 3), (5, 5)))), True),
+        (Comparison("timestamp", ">", 5, 5), False),
+        (IsNull("timestamp"), False),
+        (All((LOW, OTHER)), False),
+        (FALSE, True),
+    ],
+)
+def test_bounds_are_exact(given: Expression, exact: bool) -> None:
+    assert is_exact(given) is exact
