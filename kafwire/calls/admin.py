@@ -17,17 +17,5 @@ from kafwire.calls.tokens import TokenRequests
 __all__ = ["AdminCalls"]
 
 
-class AdminCalls(
-    AclCalls,
-    ClusterCalls,
-    GroupOffsetCalls,
-    GroupCalls,
-    HangingTransactionCalls,
-    QuorumCalls,
-    QuotaCalls,
-    ReplicaCalls,
-    TopicCalls,
-    UserCalls,
-    TokenRequests,
-):
+class AdminCalls(AclCalls, ClusterCalls, GroupOffsetCalls, GroupCalls, HangingTransactionCalls, QuorumCalls, QuotaCalls, ReplicaCalls, TopicCalls, UserCalls, TokenRequests):
     """The calls of `Admin` and `AsyncAdmin`, which document them."""

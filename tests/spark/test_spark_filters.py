@@ -132,12 +132,14 @@ def test_filters_that_no_read_applies_are_left_to_spark() -> None:
         GreaterThan(("headers", "key"), "x"),
         StringStartsWith(("topic",), "a"),
         EqualTo(("offset",), None),
-        In(("offset",), (1, 9)),
-        Not(EqualTo(("offset",), 3)),
         GreaterThan(("timestamp",), dt.datetime(2013, 1, 1)),  # noqa: DTZ001 - no point in time
-        IsNotNull(("timestamp",)),
     ]
     assert push(given) == (PushedFilters(), given)
+    bounding: list[Filter] = [In(("offset",), (1, 9)), Not(EqualTo(("offset",), 3)), IsNotNull(("timestamp",))]
+    pushed, left = push(bounding)
+    assert left == bounding
+    assert pushed.narrowed(OffsetRange("a", 0, 0, 20)) == OffsetRange("a", 0, 1, 10)
+    assert pushed.window is None
     _, left = push([In(("offset",), (3, 1, 2)), IsNotNull(("offset",)), Not(In(("partition",), (0, 7)))])
     assert left == []
 

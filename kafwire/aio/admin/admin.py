@@ -30,19 +30,7 @@ if TYPE_CHECKING:
 
 
 @described_by(ClientConfig)
-class AsyncAdmin(
-    AsyncAclAdmin,
-    AsyncClusterAdmin,
-    AsyncGroupOffsetAdmin,
-    AsyncGroupAdmin,
-    AsyncQuorumAdmin,
-    AsyncQuotaAdmin,
-    AsyncReplicaAdmin,
-    AsyncTopicAdmin,
-    AsyncTransactionAdmin,
-    AsyncUserAdmin,
-    AsyncTokenCalls,
-):
+class AsyncAdmin(AsyncAclAdmin, AsyncClusterAdmin, AsyncGroupOffsetAdmin, AsyncGroupAdmin, AsyncQuorumAdmin, AsyncQuotaAdmin, AsyncReplicaAdmin, AsyncTopicAdmin, AsyncTransactionAdmin, AsyncUserAdmin, AsyncTokenCalls):
     """`kafwire.Admin` for asyncio. An async context manager.
 
     It connects on the first call. It may be created outside a running loop, and used from several loops and threads. A

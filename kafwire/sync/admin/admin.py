@@ -28,19 +28,7 @@ if TYPE_CHECKING:
 
 
 @described_by(ClientConfig)
-class Admin(
-    AclAdmin,
-    ClusterAdmin,
-    GroupOffsetAdmin,
-    GroupAdmin,
-    QuorumAdmin,
-    QuotaAdmin,
-    ReplicaAdmin,
-    TopicAdmin,
-    TransactionAdmin,
-    UserAdmin,
-    TokenCalls,
-):
+class Admin(AclAdmin, ClusterAdmin, GroupOffsetAdmin, GroupAdmin, QuorumAdmin, QuotaAdmin, ReplicaAdmin, TopicAdmin, TransactionAdmin, UserAdmin, TokenCalls):
     """A connection to a cluster for its administration. Thread-safe; a context manager.
 
     It connects on the first call. Each call goes to the broker that serves it: the controller, a coordinator, the
