@@ -15,6 +15,7 @@ from kafwire.runtime.log import cluster_log as log
 class Connecting(Protocol):
     """The facts of a connection that its log lines need."""
 
+    node: int
     host: str
     port: int
 
