@@ -166,8 +166,9 @@ def test_an_error_of_the_whole_request_is_that_of_all_partitions(flavour: Flavou
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     response = protocol.AlterPartitionReassignmentsResponse(error_code=code, error_message=None, responses=[])
     flavour.world.on("AlterPartitionReassignments", lambda _: response)
-    with pytest.raises(AdminError, match="2 of 2 failed: t-0: CLUSTER_AUTHORIZATION_FAILED"):
+    with pytest.raises(AdminError, match="2 of 2 failed: t-0: CLUSTER_AUTHORIZATION_FAILED") as caught:
         flavour.get(flavour.admin().alter_partition_reassignments({("t", 0): [1], ("t", 1): [1]}))
+    assert all(isinstance(error, AuthorizationError) for error in caught.value.errors.values())
 
 
 def test_a_refused_list_is_raised(flavour: Flavour) -> None:

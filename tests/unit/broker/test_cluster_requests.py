@@ -102,7 +102,12 @@ def test_a_stopped_broker_is_unregistered_until_it_starts(driver: Any) -> None:
     (result,) = driver.ask(request(topics=topics, timeout_ms=1000)).topics
     assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert "only 2 broker(s) are registered" in result.error_message
+    assigned = [request.CreatableReplicaAssignment(partition_index=0, broker_ids=[3])]
+    topics = [request.CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=assigned)]
+    (result,) = driver.ask(request(topics=topics, timeout_ms=1000)).topics
+    assert "includes broker 3, but no such broker is registered" in result.error_message
     driver.state.start(3)
+    driver.state.stop(3)
     assert registered(driver) == [1, 2, 3]
 
 
