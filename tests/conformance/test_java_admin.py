@@ -1,0 +1,91 @@
+"""`kafwire.Admin` and Java's `Admin` have the same outcomes on one cluster: a real Kafka, and an embedded broker.
+
+To compare another call, add a case to tests/java/JavaAdmin.java if there is none, and a `Comparison` to the list of its
+family, which is a module `admin_<family>` of tests/support/java. `python -m scripts.admin_table` names it in
+docs/reference/admin.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+import kafwire
+from kafwire.testing import EmbeddedKafka, KafkaCluster
+from scripts.admin_table import PAGE, with_compared
+from tests.support.broker.either_kafka import CONFIGS
+from tests.support.doc_names import rows
+from tests.support.java.admin import JavaAdmin
+from tests.support.java.admin_comparison import Comparison, Scene, all_comparisons
+
+AUTHORIZED: dict[str, object] = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+
+
+COMPARISONS = all_comparisons()
+
+
+@pytest.fixture(scope="module")
+def java() -> Iterator[JavaAdmin]:
+    with JavaAdmin() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def kafkas(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The address of a cluster, real or embedded, by its kind; each starts when it is first needed."""
+    with ExitStack() as stack:
+        found: dict[tuple[str, str], Any] = {}
+
+        def of(kind: str, on: str) -> str:
+            if (kind, on) not in found:
+                properties = AUTHORIZED if on == "authorized" else {}
+                if kind == "embedded":
+                    found[kind, on] = stack.enter_context(EmbeddedKafka(configs=CONFIGS | properties))
+                elif on == "plain":
+                    found[kind, on] = request.getfixturevalue("cluster")
+                else:
+                    found[kind, on] = stack.enter_context(KafkaCluster(properties=properties))
+            return str(found[kind, on].bootstrap)
+
+        yield of
+
+
+@pytest.mark.parametrize("kind", ["real", "embedded"])
+@pytest.mark.parametrize("comparison", COMPARISONS, ids=str)
+def test_both_have_the_same_outcome(
+    java: JavaAdmin, kafkas: Any, topic_name: str, kind: str, comparison: Comparison
+) -> None:
+    bootstrap = kafkas(kind, comparison.on)
+    sides = [f"{topic_name}.j", f"{topic_name}.k"] if comparison.twins else [topic_name]
+    with ExitStack() as stack, kafwire.Admin(bootstrap) as admin:
+        scenes = [Scene(side, bootstrap, stack) for side in sides]
+        for scene in scenes:
+            comparison.prepare(scene)
+        theirs = comparison.by_java(java, scenes[0])
+        ours = comparison.by_kafwire(admin, scenes[-1])
+        assert ours == theirs
+        assert theirs.results or theirs.errors
+        if comparison.after is not None and comparison.twins:
+            assert comparison.after(admin, scenes[1]) == comparison.after(admin, scenes[0])
+
+
+# Methods of a Java object, not of a cluster.
+NOT_OF_A_CLUSTER = {
+    *("clientInstanceId", "close", "metrics"),
+    *("registerMetricForSubscription", "unregisterMetricFromSubscription"),
+}
+
+
+def test_the_table_has_all_methods_of_java(java: JavaAdmin) -> None:
+    named = {row[0].strip("`") for row in rows(PAGE.read_text()) if row[0].startswith("`")}
+    assert named == set(java.methods()) - NOT_OF_A_CLUSTER
+
+
+def test_the_table_names_the_compared_methods() -> None:
+    assert PAGE.read_text() == with_compared(PAGE.read_text()), "python -m scripts.admin_table writes it"

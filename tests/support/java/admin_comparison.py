@@ -1,0 +1,142 @@
+"""A call of Java's `Admin` beside the same call of kafwire's, and their outcomes in one form.
+
+A family of calls has a module `admin_<family>` beside this one, with a list `COMPARISONS` that
+tests/conformance/test_java_admin.py runs. Each needs a case in tests/java/JavaAdmin.java.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import kafwire
+from kafwire.errors import BrokerError, KafkaError
+from tests.support.java.admin import JavaAdmin, JavaOutcome
+
+OnError = Callable[[Any, KafkaError], object]
+
+
+@dataclass
+class Scene:
+    """The place of a call: topics, groups and ids of a scene begin with its name.
+
+    `facts` are those that a call of its preparation leaves; `stack` closes clients at the end.
+    """
+
+    name: str
+    bootstrap: str
+    stack: ExitStack
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def producer(self, transactional_id: str, **options: Any) -> kafwire.Producer:
+        """A transactional producer, open until the end of the test."""
+        made = kafwire.Producer(self.bootstrap, transactional_id=transactional_id, linger_ms=0, **options)
+        self.stack.callback(made.close, 0)
+        made.init_transactions()
+        return made
+
+    @property
+    def existing(self) -> str:
+        """The name of the topic that `topic` creates."""
+        return f"{self.name}-topic"
+
+    def topic(self, *, partitions: int = 1) -> str:
+        """Create the topic, and wait until it is ready."""
+        with kafwire.Client(self.bootstrap) as client:
+            client.create_topic(self.existing, partitions=partitions)
+        return self.existing
+
+
+def nothing(_: Scene) -> None:
+    """Prepare nothing."""
+
+
+def as_it_is(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A call of both.
+
+    Args:
+        method: the method of Java's `Admin`.
+        arguments: the arguments of its case in JavaAdmin.java.
+        call: the same call of kafwire: it returns the results by key, and passes the errors on.
+        ours: changes a result of kafwire into the form to compare: by default it is left as it is.
+        theirs: changes a result of Java into that form.
+        aspect: tells comparisons of one method apart.
+        prepare: makes the topics and ids that the call needs.
+        twins: each side has a scene of its own, for calls that change something; without it, they have the same one.
+        after: reads, by kafwire, the effect of the call in a scene: of twins, both have the same.
+        on: the cluster: "plain", or "authorized" with ACLs, where ANONYMOUS is a super user.
+    """
+
+    method: str
+    arguments: Callable[[Scene], Mapping[str, Any]]
+    call: Callable[[kafwire.Admin, Scene, OnError], Mapping[Any, Any]]
+    ours: Callable[[Any], Any] = as_it_is
+    theirs: Callable[[Any], Any] = as_it_is
+    aspect: str = ""
+    prepare: Callable[[Scene], object] = nothing
+    twins: bool = False
+    after: Callable[[kafwire.Admin, Scene], Any] | None = None
+    on: str = "plain"
+
+    def __str__(self) -> str:
+        return f"{self.method}-{self.aspect}" if self.aspect else self.method
+
+    def by_java(self, java: JavaAdmin, scene: Scene) -> JavaOutcome:
+        """The outcome of Java's call."""
+        found = java.call(scene.bootstrap, self.method, self.arguments(scene))
+        results = {key: self.theirs(value) for key, value in found.results.items()}
+        return _unnamed(JavaOutcome(results, found.errors), scene)
+
+    def by_kafwire(self, admin: kafwire.Admin, scene: Scene) -> JavaOutcome:
+        """The outcome of kafwire's call."""
+        errors: dict[str, str] = {}
+
+        def on_error(key: Any, error: KafkaError) -> None:
+            errors[shown(key)] = error.name if isinstance(error, BrokerError) else type(error).__name__
+
+        found = self.call(admin, scene, on_error)
+        return _unnamed(JavaOutcome({shown(key): self.ours(value) for key, value in found.items()}, errors), scene)
+
+
+def shown(key: Any) -> str:
+    """A key as Java shows it."""
+    return f"{key[0]}-{key[1]}" if isinstance(key, tuple) else str(key)
+
+
+def only(key: Any, call: Callable[[], Any], on_error: OnError) -> dict[Any, Any]:
+    """The outcome of a call about one key, which raises its error."""
+    try:
+        return {key: call()}
+    except KafkaError as error:
+        on_error(key, error)
+        return {}
+
+
+def all_but(names: Iterable[str], failed: Mapping[str, KafkaError], on_error: OnError) -> dict[str, None]:
+    """The outcome of a call that returns no results."""
+    for name, error in failed.items():
+        on_error(name, error)
+    return {name: None for name in names if name not in failed}
+
+
+def all_comparisons() -> list[Comparison]:
+    """The comparisons of all families."""
+    names = sorted(file.stem for file in Path(__file__).parent.glob("admin_*.py"))
+    families = [import_module(f"{__package__}.{name}") for name in names if f"{__package__}.{name}" != __name__]
+    return [each for family in families for each in family.COMPARISONS]
+
+
+def _unnamed(outcome: JavaOutcome, scene: Scene) -> JavaOutcome:
+    """An outcome without the scene's name, as twins have different ones."""
+    text = json.dumps(outcome._asdict(), sort_keys=True).replace(scene.name, "*")
+    return JavaOutcome(**json.loads(text))
