@@ -1,26 +1,25 @@
 """`kafwire.Admin` and Java's `Admin` have the same outcomes on one cluster: a real Kafka, and an embedded broker.
 
-To compare another call, add a case to tests/java/JavaAdmin.java, and a `Comparison` to the list of its family, which is
-a module of tests/support/java; and name it in docs/reference/admin.md.
+To compare another call, add a case to tests/java/JavaAdmin.java if there is none, and a `Comparison` to the list of its
+family, which is a module `admin_<family>` of tests/support/java. `python -m scripts.admin_table` names it in
+docs/reference/admin.md.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kafwire
 from kafwire.testing import EmbeddedKafka, KafkaCluster
+from scripts.admin_table import PAGE, with_compared
 from tests.support.broker.either_kafka import CONFIGS
 from tests.support.doc_names import rows
-from tests.support.java import admin_topics, admin_transactions
 from tests.support.java.admin import JavaAdmin
-from tests.support.java.admin_comparison import Comparison, Scene
+from tests.support.java.admin_comparison import Comparison, Scene, all_comparisons
 
 AUTHORIZED: dict[str, object] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -28,7 +27,7 @@ AUTHORIZED: dict[str, object] = {
 }
 
 
-COMPARISONS = [*admin_topics.COMPARISONS, *admin_transactions.COMPARISONS]
+COMPARISONS = all_comparisons()
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +75,6 @@ def test_both_have_the_same_outcome(
             assert comparison.after(admin, scenes[1]) == comparison.after(admin, scenes[0])
 
 
-TABLE = [
-    row
-    for row in rows((Path(__file__).parents[2] / "docs" / "reference" / "admin.md").read_text())
-    if row[0].startswith("`")
-]
 # Methods of a Java object, not of a cluster.
 NOT_OF_A_CLUSTER = {
     *("clientInstanceId", "close", "metrics"),
@@ -89,11 +83,9 @@ NOT_OF_A_CLUSTER = {
 
 
 def test_the_table_has_all_methods_of_java(java: JavaAdmin) -> None:
-    assert {row[0].strip("`") for row in TABLE} == set(java.methods()) - NOT_OF_A_CLUSTER
+    named = {row[0].strip("`") for row in rows(PAGE.read_text()) if row[0].startswith("`")}
+    assert named == set(java.methods()) - NOT_OF_A_CLUSTER
 
 
-@pytest.mark.parametrize("row", TABLE, ids=[row[0].strip("`") for row in TABLE])
-def test_the_table_names_the_comparisons(row: list[str]) -> None:
-    method = row[0].strip("`")
-    named = set(re.findall(r"`test_java_admin\[([\w-]+)\]`", row[2]))
-    assert named == {str(each) for each in COMPARISONS if each.method == method}
+def test_the_table_names_the_compared_methods() -> None:
+    assert PAGE.read_text() == with_compared(PAGE.read_text()), "python -m scripts.admin_table writes it"

@@ -1,7 +1,7 @@
 """A call of Java's `Admin` beside the same call of kafwire's, and their outcomes in one form.
 
-A family of calls has a list of `Comparison`s; tests/conformance/test_java_admin.py runs them all. Each needs a case in
-tests/java/JavaAdmin.java.
+A family of calls has a module `admin_<family>` beside this one, with a list `COMPARISONS` that
+tests/conformance/test_java_admin.py runs. Each needs a case in tests/java/JavaAdmin.java.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import kafwire
@@ -125,6 +127,13 @@ def all_but(names: Iterable[str], failed: Mapping[str, KafkaError], on_error: On
     for name, error in failed.items():
         on_error(name, error)
     return {name: None for name in names if name not in failed}
+
+
+def all_comparisons() -> list[Comparison]:
+    """The comparisons of all families."""
+    names = sorted(file.stem for file in Path(__file__).parent.glob("admin_*.py"))
+    families = [import_module(f"{__package__}.{name}") for name in names if f"{__package__}.{name}" != __name__]
+    return [each for family in families for each in family.COMPARISONS]
 
 
 def _unnamed(outcome: JavaOutcome, scene: Scene) -> JavaOutcome:
