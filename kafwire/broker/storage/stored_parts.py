@@ -56,6 +56,8 @@ def dump_parts(state: ClusterState) -> Iterator[Entry]:
     for group, its in state.group_configs.items():
         if its:
             yield "group config", group, its
+    for name, its in configs.of_metrics.items():
+        yield "client metrics", name, its
 
 
 def load_parts(state: ClusterState, journal: Journal) -> None:
@@ -64,6 +66,7 @@ def load_parts(state: ClusterState, journal: Journal) -> None:
     for name, value in journal.of("config"):
         configs.restore(name, value)
     state.group_configs.update(journal.of("group config"))
+    configs.of_metrics.update(journal.of("client metrics"))
     offsets: OffsetStore = state.part(OffsetStore)
     for (group, topic, partition), value in journal.of("offset"):
         offsets.restore(group, (topic, partition), Committed(*value[:4]), value[4])

@@ -83,13 +83,15 @@ def test_a_restart_restores_the_state_of_parts(tmp_path: Any, how: Any) -> None:
     state.part(ConfigStore).alter_group(
         "g", [("consumer.session.timeout.ms", Operation.SET, "50000")], validate_only=False
     )
+    state.part(ConfigStore).alter_metrics("m", [("interval.ms", Operation.SET, "1000")], validate_only=False)
     before = list(dump_parts(state))
-    assert len(before) == 8
+    assert len(before) == 9
     end(storage, how)
     again, _ = begin(tmp_path)
     assert list(dump_parts(again)) == before
     assert again.config("log.segment.bytes") == "2000000"
     assert again.group_config_int("g", "consumer.session.timeout.ms") == 50000
+    assert again.part(ConfigStore).of_metrics == {"m": {"interval.ms": "1000"}}
     again.part(OffsetStore).end_transaction(1000, offsets.place_of("g")[1], commit=True)
     assert again.part(OffsetStore).of("g")[("a", 1)].offset == 8
 
