@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from kafwire.aio.admin.configs import AsyncConfigAdmin
+from kafwire.aio.admin.records import AsyncRecordAdmin
 from kafwire.aio.admin.topics import AsyncTopicAdmin
 from kafwire.aio.bridge import on_engine
 from kafwire.aio.token_calls import AsyncTokenCalls
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @described_by(ClientConfig)
-class AsyncAdmin(AsyncTopicAdmin, AsyncTokenCalls):
+class AsyncAdmin(AsyncTopicAdmin, AsyncConfigAdmin, AsyncRecordAdmin, AsyncTokenCalls):
     """`kafwire.Admin` for asyncio. An async context manager.
 
     It connects on the first call. It may be created outside a running loop, and used from several loops and threads. A

@@ -11,6 +11,8 @@ from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
 from kafwire.handles import refuse_copy
 from kafwire.runtime.interfaces import Engine
+from kafwire.sync.admin.configs import ConfigAdmin
+from kafwire.sync.admin.records import RecordAdmin
 from kafwire.sync.admin.topics import TopicAdmin
 from kafwire.sync.token_calls import TokenCalls
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @described_by(ClientConfig)
-class Admin(TopicAdmin, TokenCalls):
+class Admin(TopicAdmin, ConfigAdmin, RecordAdmin, TokenCalls):
     """A connection to a cluster for its administration. Thread-safe; a context manager.
 
     It connects on the first call. Each call goes to the broker that serves it: the controller, a coordinator, the
