@@ -35,6 +35,8 @@ COMMANDS = [
     "offsets orders -J",
     "offsets orders --at 99999999999999 -J",
     "spark lag --group idle -J",
+    "topics alter orders --config retention.ms=1 --config segment.ms=9 --dry-run -J",
+    "topics configs orders --all -J",
     "topics describe orders --offsets -J",
     "topics list --offsets -J",
 ]
