@@ -113,10 +113,11 @@ def _loggers(store: ConfigStore, request: Request, asked: Any) -> list[Any]:
     """Return the levels of a broker's loggers, which Kafka gives neither a type nor a text."""
     if not asked.resource_name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    store.check_broker(asked.resource_name, request.node, or_all="")
     entry = protocol.DescribeConfigsResponse.DescribeConfigsResourceResult
     return [
         entry(name=name, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER)
-        for name, level in store.loggers(asked.resource_name, request.node).levels().items()
+        for name, level in store.loggers(request.node).levels().items()
         if _is_wanted(asked, name)
     ]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafwire.broker.topics.client_metrics_configs import CLIENT_METRICS_CONFIGS, metrics_problem
+from kafwire.broker.topics.client_metrics_configs import metrics_problem
 from kafwire.broker.topics.config_def import LIST, ConfigDef, elements
 from kafwire.broker.topics.configs import COARSER, DESCRIBED_CONFIGS, TOPIC_CONFIGS
 from kafwire.broker.topics.group_configs import GROUP_CONFIGS, broker_option, group_problem
@@ -200,13 +200,11 @@ class ConfigStore:
         except ValueError:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"{what} must be an integer, but it is: {name}") from None
 
-    def check_broker(self, name: str, asked: int) -> None:
+    def check_broker(self, name: str, asked: int, *, or_all: str = " or empty string,") -> None:
         """Raise a `Refusal` if `name` is not the broker `asked`, which got the request."""
         if self._node(name, "Broker id") != asked:
-            raise Refusal(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {asked} or empty string, but received {name}",
-            )
+            text = f"Unexpected broker id, expected {asked}{or_all} but received {name}"
+            raise Refusal(ErrorCode.INVALID_REQUEST, text)
 
     def alter_group(self, name: str, changes: list[Change], *, validate_only: bool, replace: bool = False) -> None:
         """Change options of a group, which need not exist.
@@ -241,7 +239,7 @@ class ConfigStore:
             Refusal: the change is not allowed; nothing was changed.
         """
         old = self.of_metrics.get(name, {})
-        new = changed({} if replace else old, changes, CLIENT_METRICS_CONFIGS, {})
+        new = changed({} if replace else old, changes, {}, {})  # Kafka's controller knows no lists among them
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
         if problem := metrics_problem(new):
@@ -254,10 +252,8 @@ class ConfigStore:
         else:
             self.of_metrics.pop(name, None)
 
-    def loggers(self, name: str, asked: int) -> Loggers:
-        """Return the loggers of broker `name`, which must be `asked`, the broker that got the request."""
-        if self._node(name, "Node id") != asked:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {asked} but received {name}")
+    def loggers(self, asked: int) -> Loggers:
+        """Return the loggers of broker `asked`, which got the request."""
         return self._loggers.setdefault((asked, self._state.nodes[asked].epoch), Loggers())
 
     def alter_loggers(self, name: str, changes: list[Change], *, asked: int, validate_only: bool) -> None:
@@ -266,7 +262,9 @@ class ConfigStore:
         Raises:
             Refusal: the change is not allowed; nothing was changed.
         """
-        loggers = self.loggers(name, asked)
+        if self._node(name, "Node id") != asked:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {asked}, but received {name}")
+        loggers = self.loggers(asked)
         for logger, operation, level in changes:
             if operation not in (Operation.SET, Operation.DELETE):
                 text = f"{operation.name} operation is not allowed for the BROKER_LOGGER resource"

@@ -10,6 +10,7 @@ import kafwire
 from kafwire.admin import NewPartitions, NewTopic
 from kafwire.errors import AdminError, BrokerError
 from tests.support import seeds
+from tests.support.deadlines import until
 from tests.support.kafka_versions import CLUSTERS
 
 pytestmark = pytest.mark.either_kafka
@@ -25,9 +26,11 @@ def test_topics_from_their_creation_to_their_deletion(bootstrap: str, topic_name
     with kafwire.Admin(bootstrap) as admin:
         created = admin.create_topics([NewTopic(one, partitions=3), NewTopic(two, assignment=[[1]])])
         ids = {name: topic.topic_id for name, topic in created.items()}
+        until(lambda: {one, two} <= set(admin.list_topics()), "the broker knows both topics")
         listed = admin.list_topics()
         assert {name: listed[name].topic_id for name in (one, two)} == ids
         admin.create_partitions({two: NewPartitions(3, assignment=[[1], [1]])})
+        until(lambda: len(admin.describe_topics([two])[two].partitions) == 3, "the broker knows the partitions")
         described = admin.describe_topics([two, one], authorized_operations=True)
         assert list(described) == [two, one]
         for name, topic in described.items():
@@ -45,7 +48,8 @@ def test_topics_from_their_creation_to_their_deletion(bootstrap: str, topic_name
         unknown = uuid.uuid4()
         with pytest.raises(AdminError, match=f"1 of 2 failed: {unknown}: UNKNOWN_TOPIC_ID"):
             admin.delete_topics([unknown, first])
+        until(lambda: one not in admin.list_topics(), "the broker knows of the deletion")
         with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
             admin.describe_topics([one])
         admin.delete_topics([two])
-        assert not {one, two} & set(admin.list_topics(internal=True))
+        until(lambda: two not in admin.list_topics(internal=True), "the broker knows of both deletions")

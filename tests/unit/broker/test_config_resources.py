@@ -97,6 +97,7 @@ def test_alter_configs_replaces_a_subscription(driver: BrokerDriver) -> None:
         ("m", ("interval.ms", SET, "3600001"), INVALID_REQUEST, "must be between 100 and 3600000"),
         ("m", ("interval.ms", SET, "x"), INVALID_CONFIG, "Not a number of type INT"),
         ("m", ("interval.ms", APPEND, "1"), INVALID_CONFIG, "its type is not LIST"),
+        ("m", ("metrics", APPEND, "a"), INVALID_CONFIG, "its type is not LIST"),
         ("m", ("match", SET, "colour=red"), INVALID_CONFIG, "Illegal client matching pattern: colour=red"),
         ("m", ("match", SET, "client_id"), INVALID_CONFIG, "Illegal client matching pattern: client_id"),
         ("m", ("match", SET, "client_id="), INVALID_CONFIG, "Illegal client matching pattern"),
@@ -137,8 +138,8 @@ def test_a_restart_resets_the_levels(driver: BrokerDriver) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "code", "text"),
     [
-        ("2", ("root", SET, "INFO"), INVALID_REQUEST, "Unexpected broker id"),
-        ("x", ("root", SET, "INFO"), INVALID_REQUEST, "must be an integer"),
+        ("2", ("root", SET, "INFO"), INVALID_REQUEST, "Unexpected node id. Expected 1, but received 2"),
+        ("x", ("root", SET, "INFO"), INVALID_REQUEST, "Node id must be an integer"),
         ("1", ("nope", SET, "INFO"), INVALID_CONFIG, "Logger nope does not exist!"),
         ("1", ("kafka", SET, "LOUD"), INVALID_CONFIG, "not a supported log level"),
         ("1", ("root", DELETE, None), INVALID_REQUEST, "not allowed"),
@@ -153,6 +154,16 @@ def test_wrong_levels(driver: BrokerDriver, name: str, change: tuple[str, int, s
     assert values(described(driver, LOGGER, "1")) == before
 
 
-@pytest.mark.parametrize(("kind", "name"), [(LOGGER, ""), (LOGGER, "2"), (METRICS, "")])
-def test_resources_that_cannot_be_described(driver: BrokerDriver, kind: int, name: str) -> None:
-    assert described(driver, kind, name).error_code == INVALID_REQUEST
+@pytest.mark.parametrize(
+    ("kind", "name", "text"),
+    [
+        (LOGGER, "", "Broker id must not be empty"),
+        (LOGGER, "x", "Broker id must be an integer"),
+        (LOGGER, "2", "Unexpected broker id, expected 1 but received 2"),
+        (METRICS, "", "Client metrics subscription name must not be empty"),
+    ],
+)
+def test_resources_that_cannot_be_described(driver: BrokerDriver, kind: int, name: str, text: str) -> None:
+    result = described(driver, kind, name)
+    assert result.error_code == INVALID_REQUEST
+    assert text in result.error_message
