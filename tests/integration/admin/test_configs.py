@@ -61,7 +61,9 @@ def test_options_of_a_topic(bootstrap: str, topic_name: str) -> None:
 def test_options_of_brokers_and_their_loggers(bootstrap: str) -> None:
     with kafwire.Admin(bootstrap) as admin:
         try:
-            admin.alter_configs({BROKER: {"log.cleaner.backoff.ms": 20_000}, BROKERS: {"log.cleaner.backoff.ms": 30_000}})
+            admin.alter_configs(
+                {BROKER: {"log.cleaner.backoff.ms": 20_000}, BROKERS: {"log.cleaner.backoff.ms": 30_000}}
+            )
             wait_for(admin, BROKER, log_cleaner_backoff_ms="20000")
             wait_for(admin, BROKERS, log_cleaner_backoff_ms="30000")
             found = admin.describe_configs([BROKER, BROKERS], names=["log.cleaner.backoff.ms", "node.id"])
