@@ -107,7 +107,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Values to add to an option that is a list, for `Admin.alter_configs`.
+    """Values to add to a list among the options of a topic or broker, for `Admin.alter_configs`.
 
     Args:
         values: the values. The broker ignores those that the list has already.
@@ -124,7 +124,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Subtract:
-    """Values to remove from an option that is a list, for `Admin.alter_configs`.
+    """Values to remove from a list among the options of a topic or broker, for `Admin.alter_configs`.
 
     Args:
         values: the values. The broker ignores those that the list does not have.

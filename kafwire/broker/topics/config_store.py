@@ -215,7 +215,7 @@ class ConfigStore:
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
         old = self._state.group_configs.get(name, {})
-        new = changed({} if replace else old, changes, GROUP_CONFIGS, {})
+        new = changed({} if replace else old, changes, {}, {})  # Kafka's controller knows no lists among them
         if problem := group_problem(new, self._state.config_int):
             raise Refusal(ErrorCode.INVALID_CONFIG, problem)
         if not validate_only:

@@ -75,7 +75,7 @@ class ConfigAdmin(AdminFace):
 
         Args:
             changes: for each resource, the new value of each option: a text or a number, None for the default again,
-                `Append([...])` or `Subtract([...])` for an option that is a list.
+                `Append([...])` or `Subtract([...])` for a list of a topic or broker.
             validate_only: check the changes, and make none.
             timeout: seconds for all attempts; None: `default_api_timeout_ms`.
             on_error: called with each resource that was not changed, and its error. Without it, errors are raised.

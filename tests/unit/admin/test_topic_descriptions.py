@@ -96,6 +96,16 @@ def test_a_topic_is_described(flavour: Flavour, api: str) -> None:
     assert (second.leader, second.isr) == (None, (2,))
 
 
+def test_a_warm_call_is_one_round_trip(flavour: Flavour, api: str) -> None:
+    flavour.world.create_topic("t")
+    admin = flavour.admin()
+    flavour.get(admin.describe_topics(["t"]))
+    before = len(flavour.world.calls)
+    flavour.get(admin.describe_topics(["t"]))
+    asked = {"pages": "DescribeTopicPartitions", "metadata": "Metadata"}[api]
+    assert [call.name for call in flavour.world.calls[before:]] == [asked]
+
+
 def test_eligible_leaders_and_epochs_are_those_of_the_broker(flavour: Flavour) -> None:
     response = protocol.DescribeTopicPartitionsResponse
     parts = [

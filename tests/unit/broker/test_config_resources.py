@@ -113,6 +113,12 @@ def test_wrong_options_of_subscriptions(
     assert listed(driver, 0) == []
 
 
+def test_lists_of_groups_do_not_grow(driver: BrokerDriver) -> None:
+    result = alter(driver, 32, "g", ("streams.rack.aware.assignment.tags", APPEND, "zone"))
+    assert result.error_code == INVALID_CONFIG
+    assert "its type is not LIST" in result.error_message
+
+
 def test_levels_of_loggers(driver: BrokerDriver) -> None:
     assert values(described(driver, LOGGER, "2", node=2))["org.apache.kafka.controller"] == ("INFO", 6)
     changes = ("org.apache.kafka", SET, "DEBUG"), ("org.apache.kafka.controller", DELETE, None)
