@@ -36,7 +36,7 @@ Found = tuple[dict[int, list[K]], dict[K, KafkaError]]
 # Java retries the same codes. Other retriable codes are final: UNKNOWN_TOPIC_OR_PARTITION of a topic to delete.
 ANYWHERE: frozenset[int] = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED})
 AT_COORDINATOR = ANYWHERE | {*COORDINATOR_ERRORS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-AT_LEADER = ANYWHERE | LEADER_ERRORS | {ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE}
+AT_LEADER = ANYWHERE | LEADER_ERRORS | {ErrorCode.REQUEST_TIMED_OUT}  # it waited for its followers, or its storage
 
 
 class Route(Protocol[K]):

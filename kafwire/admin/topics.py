@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import names_of, text_of, timeout_ms_of
+from kafwire.admin.arguments import text_of, timeout_ms_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
+from kafwire.admin.topic_descriptions import Topic, TopicDescription, TopicListing, describe, listed, text_of_topic
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.integers import count, integer
 from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.interfaces import Work
 
-__all__ = ["CreatedTopic", "NewTopic", "TopicCalls"]
+__all__ = ["CreatedTopic", "NewPartitions", "NewTopic", "TopicCalls"]
 
 BROKER_DEFAULT = -1
-UNKNOWN = -1
+NO_ID = uuid.UUID(int=0)
+ALL = "all topics"  # the key of the list
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,26 @@ class CreatedTopic:
     config: dict[str, str | None] | None
 
 
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """The partitions that a topic is to have, for `Admin.create_partitions`.
+
+    Args:
+        total: the number of all partitions, with those that the topic has.
+        assignment: the broker ids of each added partition's replicas, the preferred leader first; None: the controller
+            chooses.
+
+    Example:
+        >>> from kafwire.admin import NewPartitions
+        >>> NewPartitions(4, assignment=[[1, 2]]).total
+        4
+    """
+
+    __module__ = "kafwire.admin"
+    total: int
+    assignment: Sequence[Sequence[int]] | None = None
+
+
 class TopicCalls(AdminRequests):
     """The calls about topics."""
 
@@ -95,38 +118,44 @@ class TopicCalls(AdminRequests):
         route = self._any()
         return self._work(asked, route, send, "creating topics", timeout_ms_of(timeout))
 
-    def delete_topics(self, topics: Iterable[str], *, timeout: float | None) -> Work[Outcomes[str, None]]:
-        """Delete topics."""
-        names = names_of("topics", topics, 'delete_topics(["flights"])')
+    def delete_topics(self, topics: Iterable[Topic], *, timeout: float | None) -> Work[Outcomes[Topic, None]]:
+        """Delete topics by their names or ids."""
+        keys = _topics("topics", topics, 'delete_topics(["flights"])')
         request: Any = protocol.DeleteTopicsRequest
 
-        async def send(broker: int, asked: list[str]) -> Mapping[str, KafkaError | None]:
-            states = [request.DeleteTopicState(name=name) for name in asked]
-            message = request(topics=states, topic_names=asked, timeout_ms=BROKER_TIMEOUT_MS)
-            response = await route.call(broker, message)
-            self._cluster.forget(asked)  # a new topic of this name is another topic
-            return {
-                each.name: error_of(each, f"deleting topic {each.name!r}", "DeleteTopics", topic=each.name)
-                for each in response.responses
-            }
+        async def send(broker: int, asked: list[Topic]) -> Mapping[Topic, KafkaError | None]:
+            states = [
+                request.DeleteTopicState(name=key) if isinstance(key, str) else request.DeleteTopicState(topic_id=key)
+                for key in asked
+            ]
+            names = [key for key in asked if isinstance(key, str)]
+            response = await route.call(broker, request(topics=states, topic_names=names, timeout_ms=BROKER_TIMEOUT_MS))
+            wanted = set(asked)
+            found: dict[Topic, KafkaError | None] = {}
+            for each in response.responses:
+                what = f"deleting {text_of_topic(each.name or each.topic_id)}"
+                error = error_of(each, what, "DeleteTopics", topic=each.name)
+                # Both are keys if the call names a topic twice.
+                found |= {key: error for key in (each.name, each.topic_id) if key in wanted}
+                if error is None:
+                    names.append(each.name)
+            self._cluster.forget(names)  # a new topic of this name is another topic
+            return found
 
         route = self._any()
-        return self._work(names, route, send, "deleting topics", timeout_ms_of(timeout))
+        return self._work(keys, route, send, "deleting topics", timeout_ms_of(timeout))
 
     def create_partitions(
-        self, counts: Mapping[str, int], *, validate_only: bool, timeout: float | None
+        self, counts: Mapping[str, int | NewPartitions], *, validate_only: bool, timeout: float | None
     ) -> Work[Outcomes[str, None]]:
         """Add partitions to topics up to a number of all partitions."""
         if not isinstance(counts, Mapping):
             raise ConfigError(f"counts={counts!r}: write a dict: create_partitions({{topic: 12}})")
-        for name, number in counts.items():
-            text_of("topic", name)
-            if count(number) is None:
-                raise ConfigError(f"{name!r}: {number!r}: the number of all partitions is needed, from 1")
+        asked = {text_of("topic", name): _grown(name, number) for name, number in counts.items()}
         request: Any = protocol.CreatePartitionsRequest
 
-        async def send(broker: int, asked: list[str]) -> Mapping[str, KafkaError | None]:
-            topics = [request.CreatePartitionsTopic(name=name, count=counts[name], assignments=None) for name in asked]
+        async def send(broker: int, names: list[str]) -> Mapping[str, KafkaError | None]:
+            topics = [asked[name] for name in names]
             message = request(topics=topics, timeout_ms=BROKER_TIMEOUT_MS, validate_only=validate_only)
             response = await route.call(broker, message)
             return {
@@ -135,7 +164,54 @@ class TopicCalls(AdminRequests):
             }
 
         route = self._any()
-        return self._work(counts, route, send, "adding partitions", timeout_ms_of(timeout))
+        return self._work(asked, route, send, "adding partitions", timeout_ms_of(timeout))
+
+    def list_topics(self, *, internal: bool, timeout: float | None) -> Work[Outcomes[str, dict[str, TopicListing]]]:
+        """List all topics that the client may describe; the only key is `ALL`."""
+        message = protocol.MetadataRequest(topics=None, allow_auto_topic_creation=False)
+
+        async def send(broker: int, _: list[str]) -> Mapping[str, dict[str, TopicListing]]:
+            return {ALL: listed(await route.call(broker, message), internal=internal)}
+
+        route = self._any()
+        return self._work([ALL], route, send, "listing topics", timeout_ms_of(timeout))
+
+    def describe_topics(
+        self, topics: Iterable[Topic], *, authorized_operations: bool, timeout: float | None
+    ) -> Work[Outcomes[Topic, TopicDescription]]:
+        """Describe topics by their names or ids."""
+        keys = _topics("topics", topics, 'describe_topics(["flights"])')
+
+        async def send(broker: int, asked: list[Topic]) -> Mapping[Topic, TopicDescription | KafkaError]:
+            return await describe(partial(route.call, broker), asked, operations=authorized_operations)
+
+        route = self._any()
+        return self._work(keys, route, send, "describing topics", timeout_ms_of(timeout))
+
+
+def _topics(what: str, topics: Iterable[Topic], example: str) -> list[Topic]:
+    """Return a list of names and ids without repetitions."""
+    if isinstance(topics, str | bytes | uuid.UUID) or not isinstance(topics, Iterable):
+        raise ConfigError(f"{what}={topics!r}: write a list of names or topic ids: {example}")
+    found = dict.fromkeys(topic if isinstance(topic, uuid.UUID) else text_of(what, topic) for topic in topics)
+    if NO_ID in found:
+        raise ConfigError(f"{what}: {NO_ID} is no topic's id")
+    return list(found)
+
+
+def _grown(name: str, number: int | NewPartitions) -> Any:
+    """Return the part of a CreatePartitions request about a topic."""
+    request: Any = protocol.CreatePartitionsRequest
+    wanted = number if isinstance(number, NewPartitions) else NewPartitions(number)
+    if count(wanted.total) is None:
+        raise ConfigError(f"{name!r}: {wanted.total!r}: the number of all partitions is needed, from 1")
+    return request.CreatePartitionsTopic(
+        name=name,
+        count=wanted.total,
+        assignments=None
+        if wanted.assignment is None
+        else [request.CreatePartitionsAssignment(broker_ids=list(brokers)) for brokers in wanted.assignment],
+    )
 
 
 def _new_topic(topic: NewTopic | str) -> NewTopic:

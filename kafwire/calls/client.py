@@ -14,7 +14,7 @@ from kafwire import protocol
 from kafwire.calls.tokens import TokenRequests
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import Partition, Place, list_available, list_offsets
-from kafwire.cluster.offset_spec import OffsetSpec, partition_of, place_of
+from kafwire.cluster.offset_spec import OffsetSpec, isolation_number, partition_of, place_of
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import AuthorizationError, ConfigError, KafkaError, broker_error
 from kafwire.integers import integer
@@ -28,7 +28,6 @@ OnError = Callable[[TopicPartition, KafkaError], object]
 FoundOffsets = tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]
 keywords_of = partial(from_config, ClientConfig)
 
-ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 # Time limit for the controller to create or delete a topic.
 TOPIC_TIMEOUT_MS = 30_000
 
@@ -195,10 +194,8 @@ def _wanted_offsets(
     partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
 ) -> tuple[dict[Partition, Place], int]:
     """Return the places to look up and the isolation level's number; raise `ConfigError` for bad arguments."""
-    place = place_of(when)
-    if isolation_level not in ISOLATION_LEVELS:
-        raise ConfigError(f"isolation_level={isolation_level!r}: allowed: {', '.join(ISOLATION_LEVELS)}")
-    return dict.fromkeys(map(partition_of, partitions), place), ISOLATION_LEVELS.index(isolation_level)
+    place, level = place_of(when), isolation_number(isolation_level)
+    return dict.fromkeys(map(partition_of, partitions), place), level
 
 
 def _check_topic(name: Any, line: str) -> None:

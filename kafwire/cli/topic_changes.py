@@ -7,7 +7,7 @@ import click
 
 from kafwire.cli.connection import client_options, connection_options_for, only
 
-__all__ = ["client_of", "confirmed", "create", "delete"]
+__all__ = ["client_of", "confirmed", "create", "delete", "named", "setting"]
 
 _CREATE_HELP = """Create topics, and wait until their partitions have leaders.
 
@@ -46,9 +46,9 @@ def create(
     configs: tuple[str, ...],
 ) -> None:
     """Create topics."""
-    config = dict(_setting(text) for text in configs)
+    config = dict(setting(text) for text in configs)
     with client_of(brokers, settings, config_file) as client:
-        for topic in _named(topics):
+        for topic in named(topics):
             client.create_topic(
                 topic, partitions=partitions or -1, replication_factor=replication_factor or -1, config=config
             )
@@ -63,7 +63,7 @@ def delete(
     topics: tuple[str, ...], brokers: str | None, settings: tuple[str, ...], config_file: Path | None, yes: bool
 ) -> int:
     """Delete topics."""
-    names = _named(topics)
+    names = named(topics)
     with client_of(brokers, settings, config_file) as client:
         if not yes and not confirmed(f"Delete {', '.join(names)} and all records in it?"):
             click.echo("kafwire topics delete: no topic was deleted", err=True)
@@ -82,16 +82,18 @@ def client_of(brokers: str | None, settings: tuple[str, ...], config_file: Path 
     return Client(**only(client_options(ConsumerConfig, brokers, settings, config_file), ClientConfig))
 
 
-def _named(topics: tuple[str, ...]) -> tuple[str, ...]:
+def named(topics: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the topics of the command line, each once."""
     if not all(topics):
         raise click.UsageError("a topic name is empty")
     return tuple(dict.fromkeys(topics))
 
 
-def _setting(text: str) -> tuple[str, str]:
+def setting(text: str, option: str = "--config") -> tuple[str, str]:
+    """Return the name and the value of NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise click.UsageError(f"--config {text}: it must be NAME=VALUE")
+        raise click.UsageError(f"{option} {text}: it must be NAME=VALUE")
     return name.strip(), value
 
 

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +28,8 @@ _HELP = """List the topics of a cluster, or show the partitions of some.
   kafwire topics list -L
   kafwire topics list -J | jq -r '.topics[].topic'
   kafwire topics create orders --partitions 6 --config retention.ms=86400000
+  kafwire topics configs orders
+  kafwire topics alter orders --config retention.ms=3600000
   kafwire topics delete orders
 
 Without a command, the named topics are described, or else all topics listed. -t is for a topic that has the name of a
@@ -36,27 +39,34 @@ Exit code 1: a topic does not exist, the broker returns an error for it, or a le
 """
 
 
+# The modules of other subcommands.
+_OTHERS = {
+    "create": "kafwire.cli.topic_changes",
+    "delete": "kafwire.cli.topic_changes",
+    "configs": "kafwire.cli.topic_configs",
+    "alter": "kafwire.cli.topic_configs",
+}
+
+
 class _Topics(click.Command):
     """The list of topics, unless the first word is a subcommand."""
 
     def command_with(self, option: str) -> str | None:
         """Return the subcommand that has an option."""
-        commands = ((word, self._other(word)) for word in ("create", "delete"))
+        commands = ((word, self._other(word)) for word in _OTHERS)
         return next((word for word, each in commands for param in each.params if option in param.opts), None)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Pass the arguments to the subcommand that the first word names."""
-        if args and args[0] in ("create", "delete", "describe", "list"):
+        if args and args[0] in (*_OTHERS, "describe", "list"):
             return self._other(args[0]).make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
     def _other(self, word: str) -> click.Command:
-        if word in ("create", "delete"):
-            from kafwire.cli import topic_changes
-
-            found: click.Command = getattr(topic_changes, word)
+        if word in _OTHERS:
+            found: click.Command = getattr(import_module(_OTHERS[word]), word)
             return found
         return {"describe": describe, "list": list_topics}[word]
 

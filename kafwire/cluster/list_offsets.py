@@ -30,10 +30,14 @@ from kafwire.runtime.log import cluster_log as log
 
 
 class LogEnd(Enum):
-    """An end of a partition's log."""
+    """An end of a partition's log, or another place in it that ListOffsets has a number for."""
 
     EARLIEST = -2
     LATEST = -1
+    MAX_TIMESTAMP = -3  # the record with the greatest timestamp (KIP-734)
+    EARLIEST_LOCAL = -4  # the first offset on the leader's own disk (KIP-405)
+    LATEST_TIERED = -5  # the last offset in remote storage (KIP-1005)
+    EARLIEST_PENDING_UPLOAD = -6  # the first offset that is not in remote storage yet (KIP-1023)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +223,8 @@ async def ask_leaders(
             failed.update(await _explain_leaderless(cluster, partitions))
             return
         try:
-            response = await cluster.connection(leader, "control").call(_request(cluster, partitions, isolation_level))
+            request = request_of(cluster, partitions, isolation_level)
+            response = await cluster.connection(leader, "control").call(request)
         except KafkaError as error:
             failed.update(dict.fromkeys(partitions, error))
             return
@@ -278,7 +283,8 @@ async def _missing(
     return {number: ConfigError(f"{text}{number!r}") for number in partitions if number not in info.partitions}
 
 
-def _request(cluster: Cluster, wanted: Mapping[Partition, Place], isolation_level: int) -> Any:
+def request_of(cluster: Cluster, wanted: Mapping[Partition, Place], isolation_level: int) -> Any:
+    """Return one ListOffsets request about these partitions, with the leader epochs of the metadata."""
     request: Any = ListOffsetsRequest
     topics: dict[str, list[Any]] = {}
     for (topic, partition), when in wanted.items():

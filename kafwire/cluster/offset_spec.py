@@ -14,6 +14,8 @@ from kafwire.types import Offset, Tail, TopicPartition
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+
 # A time: a name, a datetime with a time zone, or milliseconds since the epoch.
 OffsetSpec = str | int | dt.datetime
 # A range of time [from, to) for records; None: no limit.
@@ -68,6 +70,13 @@ def place_of(when: OffsetSpec) -> Place:
     if (number := natural(when)) is not None:
         return Time(number)
     raise ConfigError(f"{when!r} is not 'earliest', 'latest', a datetime or milliseconds since the epoch")
+
+
+def isolation_number(isolation_level: str) -> int:
+    """Return Kafka's number of an isolation level; raise `ConfigError` for any other value."""
+    if isolation_level not in ISOLATION_LEVELS:
+        raise ConfigError(f"isolation_level={isolation_level!r}: allowed: {', '.join(ISOLATION_LEVELS)}")
+    return ISOLATION_LEVELS.index(isolation_level)
 
 
 def resolve_offset(point: Any, name: str) -> ResolvedOffset:

@@ -6,18 +6,20 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.aio.bridge import on_engine
-from kafwire.aio.token_calls import AsyncTokenCalls
 from kafwire.aio.admin.acls import AsyncAclAdmin
 from kafwire.aio.admin.cluster import AsyncClusterAdmin
+from kafwire.aio.admin.configs import AsyncConfigAdmin
 from kafwire.aio.admin.group_offsets import AsyncGroupOffsetAdmin
 from kafwire.aio.admin.groups import AsyncGroupAdmin
 from kafwire.aio.admin.quorum import AsyncQuorumAdmin
 from kafwire.aio.admin.quotas import AsyncQuotaAdmin
+from kafwire.aio.admin.records import AsyncRecordAdmin
 from kafwire.aio.admin.replicas import AsyncReplicaAdmin
 from kafwire.aio.admin.topics import AsyncTopicAdmin
 from kafwire.aio.admin.transactions import AsyncTransactionAdmin
 from kafwire.aio.admin.users import AsyncUserAdmin
+from kafwire.aio.bridge import on_engine
+from kafwire.aio.token_calls import AsyncTokenCalls
 from kafwire.calls.admin import AdminCalls
 from kafwire.calls.client import client_cluster, keywords_of
 from kafwire.config import ClientConfig
@@ -30,7 +32,21 @@ if TYPE_CHECKING:
 
 
 @described_by(ClientConfig)
-class AsyncAdmin(AsyncAclAdmin, AsyncClusterAdmin, AsyncGroupOffsetAdmin, AsyncGroupAdmin, AsyncQuorumAdmin, AsyncQuotaAdmin, AsyncReplicaAdmin, AsyncTopicAdmin, AsyncTransactionAdmin, AsyncUserAdmin, AsyncTokenCalls):
+class AsyncAdmin(
+    AsyncAclAdmin,
+    AsyncClusterAdmin,
+    AsyncConfigAdmin,
+    AsyncGroupOffsetAdmin,
+    AsyncGroupAdmin,
+    AsyncQuorumAdmin,
+    AsyncQuotaAdmin,
+    AsyncRecordAdmin,
+    AsyncReplicaAdmin,
+    AsyncTopicAdmin,
+    AsyncTransactionAdmin,
+    AsyncUserAdmin,
+    AsyncTokenCalls,
+):
     """`kafwire.Admin` for asyncio. An async context manager.
 
     It connects on the first call. It may be created outside a running loop, and used from several loops and threads. A

@@ -49,5 +49,9 @@ def _alter(state: ClusterState, request: Request, resource: Any, changes: list[C
         store.alter_broker(name, changes, asked=request.node, validate_only=only, replace=replace)
     elif resource.resource_type == ResourceType.GROUP:
         store.alter_group(name, changes, validate_only=only, replace=replace)
+    elif resource.resource_type == ResourceType.CLIENT_METRICS:
+        store.alter_metrics(name, changes, validate_only=only, replace=replace)
+    elif resource.resource_type == ResourceType.BROKER_LOGGER and not replace:
+        store.alter_loggers(name, changes, asked=request.node, validate_only=only)
     else:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")

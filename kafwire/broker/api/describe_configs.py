@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.broker.ports import host_and_port
 from kafwire.broker.request import Request, Response
+from kafwire.broker.topics.client_metrics_configs import CLIENT_METRICS_CONFIGS
 from kafwire.broker.topics.config_def import (
     BOOLEAN,
     CLASS,
@@ -87,7 +88,38 @@ def _describe(state: ClusterState, request: Request, asked: Any) -> list[Any]:
             for places in [store.of_group(name, each)]
             if _is_wanted(asked, each) and (not known.is_internal or places[0].source == Source.GROUP)
         ]
+    if asked.resource_type == ResourceType.CLIENT_METRICS:
+        return _metrics(store, request, asked)
+    if asked.resource_type == ResourceType.BROKER_LOGGER:
+        return _loggers(store, request, asked)
     raise Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {asked.resource_type}")
+
+
+def _metrics(store: ConfigStore, request: Request, asked: Any) -> list[Any]:
+    """Return the options of a subscription of clients' metrics, which need not exist."""
+    if not asked.resource_name:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+    own = store.of_metrics.get(asked.resource_name, {})
+    found = []
+    for name, known in CLIENT_METRICS_CONFIGS.items():
+        value = known.normalized(own.get(name, known.default))
+        places = [Synonym(name, value, Source.CLIENT_METRICS)] if name in own else []
+        if _is_wanted(asked, name):
+            found.append(_entry(request, known, value, places))
+    return found
+
+
+def _loggers(store: ConfigStore, request: Request, asked: Any) -> list[Any]:
+    """Return the levels of a broker's loggers, which Kafka gives neither a type nor a text."""
+    if not asked.resource_name:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    store.check_broker(asked.resource_name, request.node, or_all="")
+    entry = protocol.DescribeConfigsResponse.DescribeConfigsResourceResult
+    return [
+        entry(name=name, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER)
+        for name, level in store.loggers(request.node).levels().items()
+        if _is_wanted(asked, name)
+    ]
 
 
 def _own(state: ClusterState, number: int) -> dict[str, list[Synonym]]:

@@ -46,13 +46,14 @@ def handle(state: ClusterState, request: Request) -> Response:
         if rest is not None:
             response.next_cursor = response_type.Cursor(topic_name=name, partition_index=rest)
             break
-    if message.topics:
+    if message.topics and len(allowed) < len(names):
+        shown = set(allowed)
         response.topics += [
             response_type.DescribeTopicPartitionsResponseTopic(
                 error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name
             )
             for name in names
-            if name not in allowed
+            if name not in shown
         ]
     return response
 
@@ -60,9 +61,9 @@ def handle(state: ClusterState, request: Request) -> Response:
 def _describe(state: ClusterState, request: Request, name: str, first: int, left: int) -> tuple[Any, int | None]:
     """Return a topic from a partition on, and the partition where the next page begins."""
     found = protocol.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(name=name)
-    found.topic_authorized_operations = operations(state, request, ResourceType.TOPIC, name)
     topic = state.topics.find(name)
-    if topic is None:
+    if topic is None:  # others get their operations after the handler
+        found.topic_authorized_operations = operations(state, request, ResourceType.TOPIC, name)
         unknown = name_problem(name) is None
         found.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if unknown else ErrorCode.INVALID_TOPIC_EXCEPTION
         return found, None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.broker.request import Request, Response
-from kafwire.broker.topics.config_store import ResourceType
+from kafwire.broker.topics.config_store import ConfigStore, ResourceType
 from kafwire.errors import ErrorCode
 from kafwire.protocol import ListConfigResourcesRequest
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Response:
-    """Return topics, brokers, and groups with options; this broker has no options for metrics of clients."""
+    """Return topics, brokers, and the subscriptions of clients' metrics and groups with options."""
     response = protocol.ListConfigResourcesResponse
     asked = (
         list(request.message.resource_types)
@@ -24,11 +24,13 @@ def handle(state: ClusterState, request: Request) -> Response:
     )
     if any(each not in [*ResourceType] for each in asked):
         return response(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    store: ConfigStore = state.part(ConfigStore)
     brokers = [str(node.number) for node in state.nodes.values()]
     names = {
         ResourceType.TOPIC: [topic.name for topic in state.topics],
         ResourceType.BROKER: brokers,
         ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.CLIENT_METRICS: list(store.of_metrics),
         ResourceType.GROUP: [group for group, configs in state.group_configs.items() if configs],
     }
     return response(

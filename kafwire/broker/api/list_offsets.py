@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from kafwire.broker.log.partition import Partition
     from kafwire.broker.state import ClusterState
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 SINCE = {  # the first version of each
     LATEST: 1,
     EARLIEST: 1,
     MAX_TIMESTAMP: ListOffsetsRequest.MAX_TIMESTAMP,
     EARLIEST_LOCAL: ListOffsetsRequest.EARLIEST_LOCAL,
     LATEST_TIERED: ListOffsetsRequest.LATEST_TIERED,
+    EARLIEST_PENDING_UPLOAD: ListOffsetsRequest.EARLIEST_PENDING_UPLOAD,
 }
 DEBUGGING_REPLICA = -2  # a replica id that sees uncommitted records too
 
@@ -63,7 +64,7 @@ def _tell(request: Request, partition: Partition, timestamp: int, response: Any)
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
         response.offset = log.start_offset
         response.leader_epoch = _epoch_of(partition, log.start_offset)
-    elif timestamp == LATEST_TIERED:
+    elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):  # nothing is in remote storage
         response.offset, response.leader_epoch = -1, -1
     else:
         if timestamp == MAX_TIMESTAMP:

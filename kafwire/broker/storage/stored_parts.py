@@ -63,6 +63,8 @@ def dump_parts(state: ClusterState) -> Iterator[Entry]:
             yield "group config", group, its
     if state.features_epoch > 1:
         yield "features", "", [state.features, state.features_epoch]
+    for name, its in configs.of_metrics.items():
+        yield "client metrics", name, its
 
 
 def load_parts(state: ClusterState, journal: Journal) -> None:
@@ -74,6 +76,7 @@ def load_parts(state: ClusterState, journal: Journal) -> None:
     for _, (levels, epoch) in journal.of("features"):
         state.features.update(levels)
         state.features_epoch = epoch
+    configs.of_metrics.update(journal.of("client metrics"))
     offsets: OffsetStore = state.part(OffsetStore)
     for (group, topic, partition), value in journal.of("offset"):
         offsets.restore(group, (topic, partition), Committed(*value[:4]), value[4])

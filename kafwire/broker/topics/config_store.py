@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafwire.broker.topics.client_metrics_configs import metrics_problem
 from kafwire.broker.topics.config_def import LIST, ConfigDef, elements
 from kafwire.broker.topics.configs import COARSER, DESCRIBED_CONFIGS, TOPIC_CONFIGS
 from kafwire.broker.topics.group_configs import GROUP_CONFIGS, broker_option, group_problem
+from kafwire.broker.topics.loggers import LEVELS, ROOT, Loggers
 from kafwire.broker.topics.topic_configs import topic_problem
 from kafwire.broker.topics.topics import name_problem
 from kafwire.errors import ErrorCode
@@ -40,6 +42,8 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
     GROUP = 8
 
 
@@ -83,6 +87,8 @@ class ConfigStore:
         self.static: dict[str, str] = dict(state.configs)  # the options with which the brokers were started
         self.of_all: dict[str, str] = {}
         self.of_one: dict[int, dict[str, str]] = {}
+        self.of_metrics: dict[str, dict[str, str]] = {}  # of subscriptions of clients' metrics
+        self._loggers: dict[tuple[int, int], Loggers] = {}  # by broker and its epoch: a restart resets them
 
     # --- values
 
@@ -194,13 +200,11 @@ class ConfigStore:
         except ValueError:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"{what} must be an integer, but it is: {name}") from None
 
-    def check_broker(self, name: str, asked: int) -> None:
+    def check_broker(self, name: str, asked: int, *, or_all: str = " or empty string,") -> None:
         """Raise a `Refusal` if `name` is not the broker `asked`, which got the request."""
         if self._node(name, "Broker id") != asked:
-            raise Refusal(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {asked} or empty string, but received {name}",
-            )
+            text = f"Unexpected broker id, expected {asked}{or_all} but received {name}"
+            raise Refusal(ErrorCode.INVALID_REQUEST, text)
 
     def alter_group(self, name: str, changes: list[Change], *, validate_only: bool, replace: bool = False) -> None:
         """Change options of a group, which need not exist.
@@ -211,7 +215,7 @@ class ConfigStore:
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
         old = self._state.group_configs.get(name, {})
-        new = changed({} if replace else old, changes, GROUP_CONFIGS, {})
+        new = changed({} if replace else old, changes, {}, {})  # Kafka's controller knows no lists among them
         if problem := group_problem(new, self._state.config_int):
             raise Refusal(ErrorCode.INVALID_CONFIG, problem)
         if not validate_only:
@@ -227,6 +231,58 @@ class ConfigStore:
         if option is None:
             return [*places, Synonym(name, known.default, Source.DEFAULT)]
         return [*places, *self.of_broker(option)]
+
+    def alter_metrics(self, name: str, changes: list[Change], *, validate_only: bool, replace: bool = False) -> None:
+        """Change options of a subscription of clients' metrics, which need not exist.
+
+        Raises:
+            Refusal: the change is not allowed; nothing was changed.
+        """
+        old = self.of_metrics.get(name, {})
+        new = changed({} if replace else old, changes, {}, {})  # Kafka's controller knows no lists among them
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+        if problem := metrics_problem(new):
+            raise Refusal(*problem)
+        if validate_only:
+            return
+        self._state.journal.write("client metrics", name, new or None)
+        if new:
+            self.of_metrics[name] = new
+        else:
+            self.of_metrics.pop(name, None)
+
+    def loggers(self, asked: int) -> Loggers:
+        """Return the loggers of broker `asked`, which got the request."""
+        return self._loggers.setdefault((asked, self._state.nodes[asked].epoch), Loggers())
+
+    def alter_loggers(self, name: str, changes: list[Change], *, asked: int, validate_only: bool) -> None:
+        """Change levels of the loggers of broker `asked`, which got the request.
+
+        Raises:
+            Refusal: the change is not allowed; nothing was changed.
+        """
+        if self._node(name, "Node id") != asked:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {asked}, but received {name}")
+        loggers = self.loggers(asked)
+        for logger, operation, level in changes:
+            if operation not in (Operation.SET, Operation.DELETE):
+                text = f"{operation.name} operation is not allowed for the BROKER_LOGGER resource"
+                raise Refusal(ErrorCode.INVALID_REQUEST, text)
+            if logger not in loggers.levels():
+                raise Refusal(ErrorCode.INVALID_CONFIG, f"Logger {logger} does not exist!")
+            if operation == Operation.SET and level not in LEVELS:
+                raise Refusal(
+                    ErrorCode.INVALID_CONFIG,
+                    f"Cannot set the log level of {logger} to {level} as it is not a supported log level. "
+                    f"Valid log levels are {', '.join(LEVELS)}",
+                )
+            if operation == Operation.DELETE and logger == ROOT:
+                text = f"Removing the log level of the {ROOT} logger is not allowed"
+                raise Refusal(ErrorCode.INVALID_REQUEST, text)
+        if not validate_only:
+            for logger, operation, level in changes:
+                loggers.set(logger, level if operation == Operation.SET else None)
 
 
 def _normalized(name: str, value: str) -> str:

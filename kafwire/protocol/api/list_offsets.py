@@ -45,3 +45,4 @@ class ListOffsetsRequest(Request[ListOffsetsResponse], key=2, versions="1-11", f
     MAX_TIMESTAMP = 7  # timestamp -3 (KIP-734)
     EARLIEST_LOCAL = 8  # timestamp -4 (KIP-405)
     LATEST_TIERED = 9  # timestamp -5 (KIP-1005)
+    EARLIEST_PENDING_UPLOAD = 11  # timestamp -6 (KIP-1023)

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.sync.admin.acls import AclAdmin
-from kafwire.sync.admin.cluster import ClusterAdmin
-from kafwire.sync.admin.group_offsets import GroupOffsetAdmin
-from kafwire.sync.admin.groups import GroupAdmin
-from kafwire.sync.admin.quorum import QuorumAdmin
-from kafwire.sync.admin.quotas import QuotaAdmin
-from kafwire.sync.admin.replicas import ReplicaAdmin
-from kafwire.sync.admin.topics import TopicAdmin
-from kafwire.sync.admin.transactions import TransactionAdmin
-from kafwire.sync.admin.users import UserAdmin
 from kafwire.calls.admin import AdminCalls
 from kafwire.calls.client import client_cluster, keywords_of
 from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
 from kafwire.handles import refuse_copy
 from kafwire.runtime.interfaces import Engine
+from kafwire.sync.admin.acls import AclAdmin
+from kafwire.sync.admin.cluster import ClusterAdmin
+from kafwire.sync.admin.configs import ConfigAdmin
+from kafwire.sync.admin.group_offsets import GroupOffsetAdmin
+from kafwire.sync.admin.groups import GroupAdmin
+from kafwire.sync.admin.quorum import QuorumAdmin
+from kafwire.sync.admin.quotas import QuotaAdmin
+from kafwire.sync.admin.records import RecordAdmin
+from kafwire.sync.admin.replicas import ReplicaAdmin
+from kafwire.sync.admin.topics import TopicAdmin
+from kafwire.sync.admin.transactions import TransactionAdmin
+from kafwire.sync.admin.users import UserAdmin
 from kafwire.sync.token_calls import TokenCalls
 
 if TYPE_CHECKING:
@@ -28,7 +30,21 @@ if TYPE_CHECKING:
 
 
 @described_by(ClientConfig)
-class Admin(AclAdmin, ClusterAdmin, GroupOffsetAdmin, GroupAdmin, QuorumAdmin, QuotaAdmin, ReplicaAdmin, TopicAdmin, TransactionAdmin, UserAdmin, TokenCalls):
+class Admin(
+    AclAdmin,
+    ClusterAdmin,
+    ConfigAdmin,
+    GroupOffsetAdmin,
+    GroupAdmin,
+    QuorumAdmin,
+    QuotaAdmin,
+    RecordAdmin,
+    ReplicaAdmin,
+    TopicAdmin,
+    TransactionAdmin,
+    UserAdmin,
+    TokenCalls,
+):
     """A connection to a cluster for its administration. Thread-safe; a context manager.
 
     It connects on the first call. Each call goes to the broker that serves it: the controller, a coordinator, the

@@ -39,6 +39,8 @@ COMMANDS = [
     "offsets orders --at 99999999999999 -J",
     "quotas list -J",
     "spark lag --group idle -J",
+    "topics alter orders --config retention.ms=1 --config segment.ms=9 --dry-run -J",
+    "topics configs orders --all -J",
     "topics describe orders --offsets -J",
     "topics list --offsets -J",
     "users list -J",

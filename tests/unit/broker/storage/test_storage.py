@@ -89,14 +89,16 @@ def test_a_restart_restores_the_state_of_parts(tmp_path: Any, how: Any) -> None:
     ended = tokens.create("User:alice", "User:alice", [], -1)
     assert tokens.expire(tokens.secret_of(ended.token_id), "User:alice", -1) == state.wall_ms
     state.set_features({"share.version": 1})
+    state.part(ConfigStore).alter_metrics("m", [("interval.ms", Operation.SET, "1000")], validate_only=False)
     before = list(dump_parts(state))
-    assert len(before) == 10
+    assert len(before) == 11
     end(storage, how)
     again, _ = begin(tmp_path)
     assert list(dump_parts(again)) == before
     assert again.config("log.segment.bytes") == "2000000"
     assert (again.features["share.version"], again.features_epoch) == (1, 2)
     assert again.group_config_int("g", "consumer.session.timeout.ms") == 50000
+    assert again.part(ConfigStore).of_metrics == {"m": {"interval.ms": "1000"}}
     again.part(OffsetStore).end_transaction(1000, offsets.place_of("g")[1], commit=True)
     assert again.part(OffsetStore).of("g")[("a", 1)].offset == 8
 
