@@ -112,7 +112,7 @@ def description_of_java(its: Any) -> dict[str, Any]:
 
 
 def member(its: GroupMember, kind: str) -> dict[str, Any]:
-    found = {
+    found: dict[str, Any] = {
         "instance": its.instance_id,
         "client": its.client_id,
         "host": its.host,
