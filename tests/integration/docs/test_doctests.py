@@ -3,8 +3,8 @@
 They find `bootstrap`, the broker's address; `topic`, which has three records in its one `partition`; `other_topic`,
 which has one partition and no records; `new_topic`, a name that is free; a `client`, a `producer`, and a `consumer`
 of the partition that begins with the first record; and `cluster`, the `KafkaCluster` itself. `share_group` is a share
-group that begins with the first record too; `group` has committed the offset 1 in the partition. `sasl_options` are those
-of a client of a secured cluster, where it is `admin`. `folder` is an empty one.
+group that begins with the first record too; `group` has committed the offset 1 in the partition. `sasl_options` are
+those of a client of a secured cluster, where it is `admin`. `folder` is an empty one.
 """
 
 from __future__ import annotations

@@ -315,6 +315,18 @@ def comparisons_of(kind: str) -> list[Comparison]:
     ]
 
 
+def removal_of_all(kind: str) -> Comparison:
+    return Comparison(
+        "removeMembersFromConsumerGroup",
+        lambda scene: {"group": named(scene, kind)},
+        lambda admin, scene, on_error: only("all", lambda: admin.remove_members(named(scene, kind)), on_error),
+        aspect=f"all-{kind}",
+        prepare=with_members,
+        twins=True,
+        after=members_of(kind),
+    )
+
+
 COMPARISONS = [
     Comparison("listGroups", lambda _: {}, listings, theirs=listings_of_java, prepare=with_members),
     Comparison(
@@ -342,18 +354,6 @@ COMPARISONS = [
         twins=True,
         after=members_of(CLASSIC),
     ),
-    *(
-        Comparison(
-            "removeMembersFromConsumerGroup",
-            lambda scene, kind=kind: {"group": named(scene, kind)},
-            lambda admin, scene, on_error, kind=kind: only(
-                "all", lambda: admin.remove_members(named(scene, kind)), on_error
-            ),
-            aspect=f"all-{kind}",
-            prepare=with_members,
-            twins=True,
-            after=members_of(kind),
-        )
-        for kind in (CLASSIC, CONSUMER)
-    ),
+    removal_of_all(CLASSIC),
+    removal_of_all(CONSUMER),
 ]

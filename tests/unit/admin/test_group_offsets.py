@@ -292,6 +292,18 @@ def test_a_share_group_whose_coordinator_moves_is_found_again(flavour: Flavour, 
     assert offsets(flavour, admin, "c") == {U0: 1}
 
 
+def test_a_coordinator_that_moves_between_two_requests_hides_no_missing_group(
+    flavour: Flavour, groups: MadeGroups
+) -> None:
+    response: Any = protocol.ShareGroupDescribeResponse
+    moved = response.DescribedGroup(group_id="a", error_code=ErrorCode.NOT_COORDINATOR)
+    left = [response(groups=[moved])]
+    flavour.world.on("ShareGroupDescribe", lambda _: left.pop() if left else None)
+    with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
+        flavour.get(flavour.admin().delete_group_offsets("a", [T0]))
+    assert not left
+
+
 WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("list_group_offsets", ("a",), {}, "write a list of names"),
     ("list_group_offsets", ({"a": "t"},), {}, "write a list of partitions"),

@@ -66,6 +66,20 @@ def test_options_without_a_command_list_all_groups(kafka: EmbeddedKafka) -> None
     assert CliRunner().invoke(main, ["groups", "--members"]).exit_code == 2
 
 
+def test_a_broker_that_fails_hides_no_other() -> None:
+    with EmbeddedKafka(nodes=2) as kafka:
+        kafka.create_topic("orders", partitions=3)
+        for name in "abcdefgh":
+            commit(kafka, name, {T0: 1})
+        every = {row[0] for row in lines(run(kafka, "list"))[1:]}
+        kafka.fail_next("ListGroups", "UNKNOWN_SERVER_ERROR")
+        result = run(kafka, "list")
+        shown = {row[0] for row in lines(result)[1:]}
+        assert (result.exit_code, bool(shown), shown < every) == (1, True, True)
+        assert "UNKNOWN_SERVER_ERROR" in result.stderr
+        assert "listing the groups of broker" in result.stderr
+
+
 def test_no_group_is_a_header_alone(kafka: EmbeddedKafka) -> None:
     assert lines(run(kafka, "list")) == [["GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR"]]
 
