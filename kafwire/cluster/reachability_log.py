@@ -17,6 +17,7 @@ class Connecting(Protocol):
 
     host: str
     port: int
+    node: int
 
     @property
     def at_address(self) -> str:
