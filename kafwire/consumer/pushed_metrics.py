@@ -8,9 +8,13 @@ from typing import Any, Protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import GroupOffsets
 from kafwire.config import ConsumerConfig, ShareConsumerConfig
+from kafwire.consumer.fetch.strategies import IMMEDIATE
 from kafwire.consumer.group.membership_metrics import MembershipMetrics
 from kafwire.telemetry.metrics_push import begin_peaks, node_timings, timing_of
 from kafwire.telemetry.standard import Reading, Timing
+
+# The roles of connections whose requests are fetches. With `single_socket` there is none.
+_FETCHING = ("fetch", IMMEDIATE, "share")
 
 
 class Membership(Protocol):
@@ -49,7 +53,7 @@ class PushedConsumer:
         """Return the numbers of the standard metrics, and begin new maxima."""
         connections = self._cluster.connections
         reading = Reading("consumer", self._cluster.connects, node_timings(connections))
-        reading.timings["consumer.fetch.manager.fetch.latency"] = timing_of(connections, "fetch")
+        reading.timings["consumer.fetch.manager.fetch.latency"] = timing_of(connections, *_FETCHING)
         reading.gauges["consumer.coordinator.assigned.partitions"] = float(self._partitions())
         begin_peaks(connections)
         group = self._group

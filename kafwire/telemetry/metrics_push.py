@@ -194,9 +194,9 @@ def node_timings(connections: list[BrokerConnection]) -> dict[int, Timing]:
     return found
 
 
-def timing_of(connections: list[BrokerConnection], role: str) -> Timing:
-    """Return the latencies of the connections for a role, or for one partition of it (`fetch:t-0`)."""
-    return sum((_latency(each) for each in connections if _serves(each, role)), Timing())
+def timing_of(connections: list[BrokerConnection], *roles: str) -> Timing:
+    """Return the latencies of the connections for some roles, or for one partition of a role (`fetch:t-0`)."""
+    return sum((_latency(each) for each in connections if _serves(each, *roles)), Timing())
 
 
 def throttle_of(connections: list[BrokerConnection], role: str) -> Timing:
@@ -213,8 +213,8 @@ def _latency(connection: BrokerConnection) -> Timing:
     return Timing(connection.latency_ms_sum, connection.responses, connection.latency_ms_peak)
 
 
-def _serves(connection: BrokerConnection, role: str) -> bool:
-    return connection.role.partition(":")[0] == role
+def _serves(connection: BrokerConnection, *roles: str) -> bool:
+    return connection.role.partition(":")[0] in roles
 
 
 def begin_peaks(connections: list[BrokerConnection]) -> None:

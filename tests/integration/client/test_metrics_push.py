@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import uuid
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 import kafwire
 from kafwire import protocol
-from kafwire.testing import KafkaCluster
+from kafwire.broker.client_telemetry import ClientTelemetry
+from kafwire.testing import EmbeddedKafka, KafkaCluster
 from tests.support.deadlines import until
 from tests.support.java.client import compiled
 
@@ -128,3 +130,54 @@ def test_a_broker_without_a_plug_in_is_not_asked(cluster: KafkaCluster) -> None:
     with kafwire.Client(cluster.bootstrap) as client:
         keys = client.call(protocol.ApiVersionsRequest(client_software_name="s", client_software_version="1")).api_keys
     assert not {key.api_key for key in keys} & {71, 72}
+
+
+def walk(client: kafwire.Client) -> list[object]:
+    """The responses to a client instance that keeps to no rule; after each error it waits until it may ask again."""
+    found: list[object] = []
+    known: Any = protocol.GetTelemetrySubscriptionsResponse(client_instance_id=uuid.UUID(int=0))
+
+    def ask() -> int:
+        nonlocal known
+        request = protocol.GetTelemetrySubscriptionsRequest(client_instance_id=known.client_instance_id)
+        response = client.call(request, broker=1)
+        known = response if not response.error_code else known
+        return int(response.error_code)
+
+    def push(**fields: Any) -> int:
+        request = protocol.PushTelemetryRequest(
+            client_instance_id=known.client_instance_id, subscription_id=known.subscription_id
+        )
+        for name, value in fields.items():
+            setattr(request, name, value)
+        return int(client.call(request, broker=1).error_code)
+
+    found += [push(), ask(), ask()]
+    subscription = known.requested_metrics, known.push_interval_ms, known.accepted_compression_types
+    found += [*subscription, known.telemetry_max_bytes, known.delta_temporality]
+    wrong = [
+        {"subscription_id": known.subscription_id ^ 1},
+        {"compression_type": 9},
+        {"metrics": bytes(known.telemetry_max_bytes + 1)},
+        {"metrics": b"\x0f"},
+        {"metrics": b"\x0f", "compression_type": 4},
+        {"client_instance_id": uuid.UUID(int=1)},
+        {},
+    ]
+    for fields in wrong:
+        found += [push(**fields), ask()]
+        until(lambda: not ask(), "the interval is over")
+    found += [push(), push(), push(terminating=True), push(), ask()]
+    return found
+
+
+def test_the_embedded_broker_responds_as_kafka_does(plugged: tuple[KafkaCluster, Path]) -> None:
+    with kafwire.Client(plugged[0].bootstrap, client_id="pushing") as client:
+        expected = walk(client)
+    with EmbeddedKafka() as kafka, kafwire.Client(kafka.bootstrap, client_id="pushing") as client:
+        kafka.ask(
+            lambda state: state.part(ClientTelemetry).subscribe(
+                "s", ["*"], interval_ms=INTERVAL_MS, match={"client_id": "pushing"}
+            )
+        )
+        assert walk(client) == expected

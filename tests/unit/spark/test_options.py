@@ -177,6 +177,8 @@ def test_write_options() -> None:
         client={"bootstrap_servers": "127.0.0.1:9092", "linger_ms": "7", "compression_type": "lz4"}, topic="t"
     )
     assert write_options(SERVERS).topic is None
+    pushing = write_options({**SERVERS, "kafka.enable.metrics.push": "false"})
+    assert pushing.client["enable_metrics_push"] == "false", "the sink's producers push metrics"
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,11 @@ def test_a_share_consumer_pushes(world: ClusterWorld) -> None:
         consumer.poll(timeout=30.0)
     assert telemetry.pushes[-1].is_terminating
     assert telemetry.pushes[0].metrics.resource["group_id"] == "s"
-    assert names(telemetry.pushes[0]) >= {f"{K}.consumer.node.request.latency.avg", "kafwire.share.consumer.partitions"}
+    assert names(telemetry.pushes[0]) >= {
+        f"{K}.consumer.node.request.latency.avg",
+        f"{K}.consumer.fetch.manager.fetch.latency.max",
+        "kafwire.share.consumer.partitions",
+    }
 
 
 def test_only_requested_metrics_are_pushed(world: ClusterWorld) -> None:
