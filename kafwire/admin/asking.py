@@ -57,7 +57,7 @@ async def ask(
             if not isinstance(outcome, KafkaError):
                 results[key] = outcome
                 del left[key]
-            elif _may_pass(outcome, route.retried):
+            elif _may_pass(outcome, route.retried) and (broker is not None or not _is_final(outcome)):
                 problems[key] = outcome
                 if broker is not None:
                     route.failed(key, broker, outcome)
@@ -125,8 +125,13 @@ MISSING: Any = object()
 def _may_pass(error: KafkaError, retried: frozenset[int]) -> bool:
     """True if the key is tried again."""
     if isinstance(error, BrokerError):
-        return error.retriable and error.code in retried
+        return error.code in retried
     return isinstance(error, KafkaConnectionError | KafkaTimeoutError)
+
+
+def _is_final(error: KafkaError) -> bool:
+    """True for the error of a look-up that no later look-up changes, such as that of a topic which does not exist."""
+    return isinstance(error, BrokerError) and not error.retriable
 
 
 def _late(what: str, limit_ms: float, last: KafkaError | None) -> KafkaError:

@@ -215,4 +215,4 @@ def _show(found: Mapping[Any, Mapping[str, float]], *, as_json: bool) -> None:
     writer = JsonWriter(pretty=False)
     for *names, key, value in rows:
         entity = {name: text for name, text in zip(_KEYS.values(), names, strict=True) if text}
-        writer.write({**entity, "quota": key, "value": value})
+        writer.write({**entity, "quota": key, "limit": value})

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from kafwire.aio.bridge import on_engine
+from kafwire.aio.token_calls import AsyncTokenCalls
 from kafwire.aio.admin.acls import AsyncAclAdmin
 from kafwire.aio.admin.cluster import AsyncClusterAdmin
 from kafwire.aio.admin.configs import AsyncConfigAdmin
@@ -18,8 +20,6 @@ from kafwire.aio.admin.replicas import AsyncReplicaAdmin
 from kafwire.aio.admin.topics import AsyncTopicAdmin
 from kafwire.aio.admin.transactions import AsyncTransactionAdmin
 from kafwire.aio.admin.users import AsyncUserAdmin
-from kafwire.aio.bridge import on_engine
-from kafwire.aio.token_calls import AsyncTokenCalls
 from kafwire.calls.admin import AdminCalls
 from kafwire.calls.client import client_cluster, keywords_of
 from kafwire.config import ClientConfig

@@ -5,12 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.calls.admin import AdminCalls
-from kafwire.calls.client import client_cluster, keywords_of
-from kafwire.config import ClientConfig
-from kafwire.config.checks import described_by
-from kafwire.handles import refuse_copy
-from kafwire.runtime.interfaces import Engine
 from kafwire.sync.admin.acls import AclAdmin
 from kafwire.sync.admin.cluster import ClusterAdmin
 from kafwire.sync.admin.configs import ConfigAdmin
@@ -23,6 +17,12 @@ from kafwire.sync.admin.replicas import ReplicaAdmin
 from kafwire.sync.admin.topics import TopicAdmin
 from kafwire.sync.admin.transactions import TransactionAdmin
 from kafwire.sync.admin.users import UserAdmin
+from kafwire.calls.admin import AdminCalls
+from kafwire.calls.client import client_cluster, keywords_of
+from kafwire.config import ClientConfig
+from kafwire.config.checks import described_by
+from kafwire.handles import refuse_copy
+from kafwire.runtime.interfaces import Engine
 from kafwire.sync.token_calls import TokenCalls
 
 if TYPE_CHECKING:

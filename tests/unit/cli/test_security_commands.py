@@ -76,7 +76,7 @@ def test_quotas_are_set_listed_and_removed(kafka: EmbeddedKafka) -> None:
         "user": "<default>",
         "clientId": "app",
         "quota": "consumer_byte_rate",
-        "value": 5,
+        "limit": 5,
     }
     assert rows(run(kafka, "quotas list --user alice")) == alices
     assert rows(run(kafka, "quotas list --any user --strict")) == alices
