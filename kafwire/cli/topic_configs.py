@@ -218,8 +218,9 @@ def _value_after(entry: ConfigEntry | None, change: Change) -> str | None:
     from kafwire.admin import Append, Subtract
 
     if change is None:
-        others = () if entry is None else (_in_ms(each) for each in entry.synonyms if each.source != _OWN)
-        return next(iter(others), None)
+        if entry is None or entry.source != _OWN:
+            return None if entry is None else entry.value
+        return next((_in_ms(each) for each in entry.synonyms if each.source != _OWN), None)
     if not isinstance(change, Append | Subtract):
         return str(change)
     now = _elements(None if entry is None else entry.value)

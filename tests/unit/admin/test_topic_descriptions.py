@@ -24,7 +24,7 @@ from kafwire.errors import (
 from kafwire.testing.simulation.calls import HANGUP, Call
 from tests.support.simulated.flavours import Flavour
 
-NOBODY = uuid.UUID(int=7)
+UNKNOWN = uuid.UUID(int=7)
 
 
 def make_old(flavour: Flavour, **versions: tuple[int, int]) -> None:
@@ -244,8 +244,8 @@ def test_topics_are_described_by_their_ids(flavour: Flavour) -> None:
     found = flavour.get(admin.describe_topics([topic_id, "u"]))
     assert [each.name for each in found.values()] == ["t", "u"]
     assert list(found) == [topic_id, "u"]
-    with pytest.raises(BrokerError, match=f"UNKNOWN_TOPIC_ID.*describing topic {NOBODY}"):
-        flavour.get(admin.describe_topics([NOBODY]))
+    with pytest.raises(BrokerError, match=f"UNKNOWN_TOPIC_ID.*describing topic {UNKNOWN}"):
+        flavour.get(admin.describe_topics([UNKNOWN]))
 
 
 def test_an_old_broker_has_no_descriptions_by_id(flavour: Flavour) -> None:
@@ -261,11 +261,11 @@ def test_topics_are_deleted_by_their_ids(flavour: Flavour) -> None:
     topic_id = flavour.world.topics["t"].topic_id
     admin = flavour.admin()
     errors: dict[Any, KafkaError] = {}
-    flavour.get(admin.delete_topics([topic_id, NOBODY, "u"], on_error=errors.__setitem__))
+    flavour.get(admin.delete_topics([topic_id, UNKNOWN, "u"], on_error=errors.__setitem__))
     assert not flavour.world.topics
-    assert list(errors) == [NOBODY]
-    with pytest.raises(BrokerError, match=f"UNKNOWN_TOPIC_ID.*deleting topic {NOBODY}"):
-        flavour.get(admin.delete_topics([NOBODY]))
+    assert list(errors) == [UNKNOWN]
+    with pytest.raises(BrokerError, match=f"UNKNOWN_TOPIC_ID.*deleting topic {UNKNOWN}"):
+        flavour.get(admin.delete_topics([UNKNOWN]))
 
 
 def test_a_name_and_an_id_of_one_topic_delete_nothing(flavour: Flavour) -> None:
@@ -290,10 +290,10 @@ def test_added_partitions_get_these_brokers(flavour: Flavour) -> None:
 
 WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("describe_topics", ("t",), "write a list of names or topic ids"),
-    ("describe_topics", (NOBODY,), "write a list of names or topic ids"),
+    ("describe_topics", (UNKNOWN,), "write a list of names or topic ids"),
     ("describe_topics", ([3],), "at least one character"),
     ("describe_topics", ([uuid.UUID(int=0)],), "is no topic's id"),
-    ("delete_topics", (NOBODY,), "write a list of names or topic ids"),
+    ("delete_topics", (UNKNOWN,), "write a list of names or topic ids"),
     ("create_partitions", ({"t": NewPartitions(0)},), "from 1"),
     ("create_partitions", ({"": 3},), "at least one character"),
 ]

@@ -127,6 +127,8 @@ def test_the_default_is_part_of_the_plan(kafka: EmbeddedKafka) -> None:
     result = run(kafka, "alter", "orders", "--delete-config", "retention.ms")
     assert lines(result)[1:] == [["orders", "retention.ms", "5000", "604800000"]]
     assert own(kafka) == {}
+    result = run(kafka, "alter", "orders", "--delete-config", "segment.ms")
+    assert lines(result)[1:] == [["orders", "segment.ms", "604800000", "604800000"]]
 
 
 def test_a_refused_change_is_an_error_in_the_plan_too(kafka: EmbeddedKafka) -> None:
