@@ -21,6 +21,7 @@ _Kind = TypeVar("_Kind", bound=type)
 
 _LEAVE = "leave it out: "
 _CLIENT = "  # client = kafwire.AsyncClient(bootstrap_servers)"
+_ADMIN = "  # admin = kafwire.AsyncAdmin(bootstrap_servers)"
 _CREDENTIALS = "leave it out: make a new client with them, or give sasl_oauthbearer_token_provider, a function"
 _METADATA = {
     "cluster_id": f"(await client.metadata([])).cluster_id{_CLIENT}",
@@ -76,76 +77,63 @@ SHARE_CONSUMER = {
 }
 
 
-def _asking(request: str, of: str = "") -> str:
-    """Return a line with a raw request; `of` is its broker, if not any broker will do."""
-    broker = f", broker={of}" if of else ""
-    return f"await client.call(kafwire.protocol.{request}{broker})"
-
-
-_COORDINATOR = "coordinator"
-_FIND = _asking("FindCoordinatorRequest(coordinator_keys=[group])")
-_COMMITTED = "await consumer.committed([partition])  # of a consumer with assign=[partition], group_id=group"
-_COMMIT = "await consumer.commit({partition: offset})  # of a consumer with assign=[partition], group_id=group"
-_ALTER_CONFIGS = _asking("IncrementalAlterConfigsRequest(resources=...)")
-_LIST_GROUPS = f"{_asking('ListGroupsRequest()', 'node_id')}  # of each broker in client.metadata([]).brokers"
-_DESCRIBE_GROUPS = _asking("DescribeGroupsRequest(groups=[group])", _COORDINATOR)
-_DELETE_GROUPS = _asking("DeleteGroupsRequest(groups_names=[group])", _COORDINATOR)
-_VERSIONS = _asking("ApiVersionsRequest(client_software_name=name, client_software_version=version)", "node_id")
-
-ADMIN = {
-    "abort_transaction": _asking("WriteTxnMarkersRequest(markers=...)", "leader"),
-    "alter_configs": _ALTER_CONFIGS,
-    "alter_consumer_group_offsets": _COMMIT,
-    "alter_group_offsets": _COMMIT,
-    "alter_partition_reassignments": _asking("AlterPartitionReassignmentsRequest(topics=...)"),
-    "alter_replica_log_dirs": _asking("AlterReplicaLogDirsRequest(dirs=...)", "node_id"),
-    "alter_user_scram_credentials": _asking("AlterUserScramCredentialsRequest(upsertions=...)"),
-    "api_versions": _VERSIONS,
-    "cluster_id": "(await client.metadata([])).cluster_id",
-    "create_acls": _asking("CreateAclsRequest(creations=...)"),
-    "create_topics": "await client.create_topic(new_topic, partitions=6, replication_factor=1)  # for each topic",
-    "delete_acls": _asking("DeleteAclsRequest(filters=...)"),
-    "delete_consumer_groups": _DELETE_GROUPS,
-    "delete_group_offsets": _asking("OffsetDeleteRequest(group_id=group, topics=...)", _COORDINATOR),
-    "delete_groups": _DELETE_GROUPS,
-    "delete_records": _asking("DeleteRecordsRequest(topics=...)", "leader"),
-    "delete_topics": "await client.delete_topic(other_topic)  # for each topic",
-    "describe_acls": _asking("DescribeAclsRequest(resource_type_filter=...)"),
-    "describe_cluster": "await client.metadata([])  # brokers, controller_id and cluster_id",
-    "describe_configs": "await client.topic_config(topic)  # of others: kafwire.protocol.DescribeConfigsRequest",
-    "describe_consumer_groups": _DESCRIBE_GROUPS,
-    "describe_features": f"{_VERSIONS}  # supported_features and finalized_features",
-    "describe_groups": _DESCRIBE_GROUPS,
-    "describe_log_dirs": _asking("DescribeLogDirsRequest(topics=None)", "node_id"),
-    "describe_metadata_quorum": _asking("DescribeQuorumRequest(topics=...)"),
-    "describe_producers": _asking("DescribeProducersRequest(topics=...)", "leader"),
-    "describe_topic_partitions": _asking("DescribeTopicPartitionsRequest(topics=...)"),
-    "describe_topics": "(await client.metadata([topic])).topics",
-    "describe_transactions": _asking("DescribeTransactionsRequest(transactional_ids=...)", _COORDINATOR),
-    "describe_user_scram_credentials": _asking("DescribeUserScramCredentialsRequest(users=None)"),
-    "elect_leaders": _asking("ElectLeadersRequest(topic_partitions=...)"),
-    "find_coordinator": _FIND,
-    "find_hanging_transactions": _asking("ListTransactionsRequest(duration_filter=900_000)", "node_id"),
-    "get_broker_version_data": _VERSIONS,
+_SAME_IN_ADMIN = (
+    *("abort_transaction", "alter_configs", "alter_group_offsets", "alter_partition_reassignments"),
+    *("alter_replica_log_dirs", "alter_user_scram_credentials", "create_acls", "delete_acls", "delete_group_offsets"),
+    *("delete_groups", "delete_records", "describe_acls", "describe_features", "describe_groups", "describe_log_dirs"),
+    *("describe_metadata_quorum", "describe_producers", "describe_transactions", "describe_user_scram_credentials"),
+    *("elect_leaders", "find_hanging_transactions", "list_config_resources", "list_group_offsets", "list_groups"),
+    *("list_partition_reassignments", "list_transactions", "update_features"),
+)
+_ALTER_CONFIGS = "await admin.alter_configs(...)"
+_ALTER_OFFSETS = "await admin.alter_group_offsets(group, {partition: offset})"
+_FEATURES = "await admin.describe_features()"
+_GROUP_OFFSETS = "(await admin.list_group_offsets([group]))[group]"
+_LATEST = 'await admin.list_offsets({partition: "latest"})'
+_OTHER_IN_ADMIN = {
+    "alter_consumer_group_offsets": _ALTER_OFFSETS,
+    "api_versions": _FEATURES,
+    "delete_consumer_groups": "await admin.delete_groups([group])",
+    "describe_consumer_groups": "await admin.describe_groups([group])",
+    "describe_topic_partitions": "await admin.describe_topics([topic])",
+    "find_coordinator": "(await admin.describe_groups([group]))[group].coordinator",
+    "get_broker_version_data": _FEATURES,
     "incremental_alter_configs": _ALTER_CONFIGS,
-    "list_config_resources": _asking("ListConfigResourcesRequest()"),
-    "list_consumer_group_offsets": _COMMITTED,
-    "list_consumer_groups": _LIST_GROUPS,
-    "list_group_offsets": _COMMITTED,
-    "list_groups": _LIST_GROUPS,
-    "list_offsets": 'await client.offsets([partition], "latest")',
-    "list_partition_offsets": 'await client.offsets([partition], "latest")',
-    "list_partition_reassignments": _asking("ListPartitionReassignmentsRequest(topics=None, timeout_ms=30_000)"),
-    "list_topics": "(await client.metadata()).topics",
-    "list_transactions": _asking("ListTransactionsRequest()", "node_id"),
-    "poll": "leave it out: calls return their results",
-    "remove_group_members": _asking("LeaveGroupRequest(group_id=group, members=...)", _COORDINATOR),
+    "list_consumer_group_offsets": _GROUP_OFFSETS,
+    "list_consumer_groups": "await admin.list_groups()",
+    "remove_group_members": "await admin.remove_members(group)",
     "reset_configs": _ALTER_CONFIGS,
-    "reset_group_offsets": _COMMIT,
+    "reset_group_offsets": _ALTER_OFFSETS,
+}
+_OF_BOTH = {
+    "poll": "leave it out: calls return their results",
     "set_sasl_credentials": _CREDENTIALS,
     "start": "leave it out: the first call connects",
+}
+ADMIN = {
+    **_OTHER_IN_ADMIN,
+    **_OF_BOTH,
+    "cluster_id": "(await admin.describe_cluster()).cluster_id",
+    "list_partition_offsets": _LATEST,
+    "stop": "await admin.close()",
+    "wait_for_topics": "leave it out: clients wait for the leaders of a new topic",
+}
+
+# `Client` has the calls of most programs; `Admin` has all of them.
+CLIENT = {
+    **{name: f"await admin.{name}(...){_ADMIN}" for name in _SAME_IN_ADMIN},
+    **{name: f"{line}{_ADMIN}" for name, line in _OTHER_IN_ADMIN.items()},
+    **_OF_BOTH,
+    "cluster_id": "(await client.metadata([])).cluster_id",
+    "create_topics": "await client.create_topic(new_topic, partitions=6, replication_factor=1)  # for each topic",
+    "delete_topics": "await client.delete_topic(other_topic)  # for each topic",
+    "describe_cluster": "await client.metadata([])  # brokers, controller_id and cluster_id",
+    "describe_configs": "await client.topic_config(topic)  # of others: Admin.describe_configs",
+    "describe_topics": "(await client.metadata([topic])).topics",
+    "list_offsets": 'await client.offsets([partition], "latest")',
+    "list_partition_offsets": 'await client.offsets([partition], "latest")',
+    "list_topics": "(await client.metadata()).topics",
     "stop": "await client.close()",
-    "update_features": _asking("UpdateFeaturesRequest(feature_updates=...)"),
     "wait_for_topics": "leave it out: create_topic returns when the leaders are known",
 }
 
@@ -244,14 +232,14 @@ CONSUMER_ARGUMENTS = {
 }
 
 
-ADMIN_ARGUMENTS = {
+CLIENT_ARGUMENTS = {
     "create_partitions": {
         **dict.fromkeys(
             ("new_partitions", "topic_partitions"), "await client.create_partitions(topic, 6)  # for each topic"
         ),
         "raise_errors": "leave it out: errors are raised",
         "timeout_ms": _BOUNDED,
-        "validate_only": _asking("CreatePartitionsRequest(topics=..., validate_only=True)"),
+        "validate_only": f"await admin.create_partitions({{topic: 6}}, validate_only=True){_ADMIN}",
     },
 }
 SHARE_CONSUMER_ARGUMENTS = {

@@ -48,15 +48,15 @@ PEERS: list[tuple[type, type]] = [
     (aiokafka.AIOKafkaConsumer, kafwire.AsyncConsumer),
     (confluent_kafka.ShareConsumer, kafwire.ShareConsumer),
     (confluent_kafka.DeserializingShareConsumer, kafwire.ShareConsumer),
-    (confluent_kafka.admin.AdminClient, kafwire.Client),
-    (kafka.KafkaAdminClient, kafwire.Client),
-    (aiokafka.admin.AIOKafkaAdminClient, kafwire.AsyncClient),
+    (confluent_kafka.admin.AdminClient, kafwire.Admin),
+    (kafka.KafkaAdminClient, kafwire.Admin),
+    (aiokafka.admin.AIOKafkaAdminClient, kafwire.AsyncAdmin),
 ]
 TABLES: list[tuple[type, type, dict[str, str]]] = [
     (kafwire.Producer, kafwire.AsyncProducer, PRODUCER),
     (kafwire.Consumer, kafwire.AsyncConsumer, CONSUMER),
     (kafwire.ShareConsumer, kafwire.AsyncShareConsumer, SHARE_CONSUMER),
-    (kafwire.Client, kafwire.AsyncClient, ADMIN),
+    (kafwire.Admin, kafwire.AsyncAdmin, ADMIN),
 ]
 # Classes of results, by the lines for their fields and methods, and the variables that hold them in the pages.
 RESULTS: list[tuple[dict[str, str], type, list[type]]] = [

@@ -16,7 +16,7 @@ from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
+from kafwire.peer_names import CLIENT, CLIENT_ARGUMENTS, lookup, refuse_arguments
 from kafwire.runtime.interfaces import Engine
 from kafwire.types import ClusterMetadata, TopicPartition
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafwire.scanner.reader import ProgressOption
 
 
-@refuse_arguments(ADMIN_ARGUMENTS, blocking=False)
+@refuse_arguments(CLIENT_ARGUMENTS, blocking=False)
 @described_by(ClientConfig)
 class AsyncClient(AsyncTokenCalls):
     """`kafwire.Client` for asyncio: a connection to a cluster for single requests. An async context manager.
@@ -53,7 +53,7 @@ class AsyncClient(AsyncTokenCalls):
     __reduce_ex__ = refuse_copy
     _calls: ClientCalls
     if not TYPE_CHECKING:
-        __getattr__ = lookup(ADMIN, blocking=False)
+        __getattr__ = lookup(CLIENT, blocking=False)
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
+from kafwire.peer_names import CLIENT, CLIENT_ARGUMENTS, lookup, refuse_arguments
 from kafwire.runtime.interfaces import Engine
 from kafwire.sync.token_calls import TokenCalls
 from kafwire.types import ClusterMetadata, TopicPartition
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafwire.sync.scan import Scan
 
 
-@refuse_arguments(ADMIN_ARGUMENTS, blocking=True)
+@refuse_arguments(CLIENT_ARGUMENTS, blocking=True)
 @described_by(ClientConfig)
 class Client(TokenCalls):
     """A connection to a cluster for single requests. Thread-safe; a context manager.
@@ -48,7 +48,7 @@ class Client(TokenCalls):
     __reduce_ex__ = refuse_copy
     _calls: ClientCalls
     if not TYPE_CHECKING:
-        __getattr__ = lookup(ADMIN, blocking=True)
+        __getattr__ = lookup(CLIENT, blocking=True)
 
     def __init__(
         self,

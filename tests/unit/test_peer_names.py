@@ -17,6 +17,7 @@ from kafwire import protocol
 from kafwire.peer_names import (
     ADMIN,
     BATCH,
+    CLIENT,
     CONSUMER,
     CONSUMER_ARGUMENTS,
     DELIVERY,
@@ -35,7 +36,8 @@ TABLES: list[tuple[type, type, Table]] = [
     (kafwire.Producer, kafwire.AsyncProducer, PRODUCER),
     (kafwire.Consumer, kafwire.AsyncConsumer, CONSUMER),
     (kafwire.ShareConsumer, kafwire.AsyncShareConsumer, SHARE_CONSUMER),
-    (kafwire.Client, kafwire.AsyncClient, ADMIN),
+    (kafwire.Admin, kafwire.AsyncAdmin, ADMIN),
+    (kafwire.Client, kafwire.AsyncClient, CLIENT),
 ]
 ARGUMENTS: list[tuple[Any, dict[str, Table]]] = [
     (kafwire.Producer, PRODUCER_ARGUMENTS),
@@ -78,6 +80,7 @@ def test_a_line_names_existing_methods_and_requests(kind: type, table: Table) ->
     kinds = {
         "producer": "Producer",
         "consumer": "ShareConsumer" if table is SHARE_CONSUMER else "Consumer",
+        "admin": "Admin",
         "client": "Client",
     }
     prefix = "Async" if kind.__name__.startswith("Async") else ""

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.aio.bridge import on_engine
-from kafwire.aio.token_calls import AsyncTokenCalls
 from kafwire.aio.admin.acls import AsyncAclAdmin
 from kafwire.aio.admin.cluster import AsyncClusterAdmin
 from kafwire.aio.admin.configs import AsyncConfigAdmin
@@ -20,11 +18,14 @@ from kafwire.aio.admin.replicas import AsyncReplicaAdmin
 from kafwire.aio.admin.topics import AsyncTopicAdmin
 from kafwire.aio.admin.transactions import AsyncTransactionAdmin
 from kafwire.aio.admin.users import AsyncUserAdmin
+from kafwire.aio.bridge import on_engine
+from kafwire.aio.token_calls import AsyncTokenCalls
 from kafwire.calls.admin import AdminCalls
 from kafwire.calls.client import client_cluster, keywords_of
 from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
 from kafwire.handles import refuse_copy
+from kafwire.peer_names import ADMIN, lookup
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class AsyncAdmin(
 
     __reduce_ex__ = refuse_copy
     _calls: AdminCalls
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(ADMIN, blocking=False)
 
     def __init__(
         self,

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from kafwire.calls.admin import AdminCalls
+from kafwire.calls.client import client_cluster, keywords_of
+from kafwire.config import ClientConfig
+from kafwire.config.checks import described_by
+from kafwire.handles import refuse_copy
+from kafwire.peer_names import ADMIN, lookup
+from kafwire.runtime.interfaces import Engine
 from kafwire.sync.admin.acls import AclAdmin
 from kafwire.sync.admin.cluster import ClusterAdmin
 from kafwire.sync.admin.configs import ConfigAdmin
@@ -17,12 +24,6 @@ from kafwire.sync.admin.replicas import ReplicaAdmin
 from kafwire.sync.admin.topics import TopicAdmin
 from kafwire.sync.admin.transactions import TransactionAdmin
 from kafwire.sync.admin.users import UserAdmin
-from kafwire.calls.admin import AdminCalls
-from kafwire.calls.client import client_cluster, keywords_of
-from kafwire.config import ClientConfig
-from kafwire.config.checks import described_by
-from kafwire.handles import refuse_copy
-from kafwire.runtime.interfaces import Engine
 from kafwire.sync.token_calls import TokenCalls
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Admin(
 
     __reduce_ex__ = refuse_copy
     _calls: AdminCalls
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(ADMIN, blocking=True)
 
     def __init__(
         self,
