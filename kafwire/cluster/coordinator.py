@@ -29,7 +29,7 @@ class Coordinator:
 
     def __init__(self, cluster: Cluster, key: str, *, key_type: int = GROUP) -> None:
         self._cluster = cluster
-        self._key = key
+        self.key = key
         self._key_type = key_type
         self._place = key_type, key
         self._role = "control" if getattr(cluster.config, "single_socket", False) else COORDINATOR
@@ -64,7 +64,7 @@ class Coordinator:
             self._cluster.coordinators.pop(self._place, None)
 
     async def _find(self) -> int:
-        for error in (await find_coordinators(self._cluster, [self._key], self._key_type)).values():
+        for error in (await find_coordinators(self._cluster, [self.key], self._key_type)).values():
             raise error
         return self._cluster.coordinators[self._place]
 

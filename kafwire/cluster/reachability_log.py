@@ -51,16 +51,17 @@ class Reach:
         self._connections.add(connection)
         watch = self.watch(connection)
         first = not watch.is_waiting
-        _warn(watch.begin(self._engine.now_ms()))
+        _warn(watch.begin(self._engine.now_ms()), connection)
         if first:
             asyncio.get_running_loop().call_later(PATIENCE_MS / 1000, self._look, connection)
 
     def _look(self, connection: Connecting) -> None:
-        _warn(self.watch(connection).look(self._engine.now_ms(), f"{connection.at_address}: no response yet"))
+        text = f"{connection.at_address}: no response yet"
+        _warn(self.watch(connection).look(self._engine.now_ms(), text), connection)
 
     def fail(self, connection: Connecting, causes: Iterable[str], text: str) -> None:
         """Note that a connection failed to connect."""
-        _warn(self.watch(connection).fail(self._engine.now_ms(), causes, text))
+        _warn(self.watch(connection).fail(self._engine.now_ms(), causes, text), connection)
 
     def leave(self, connection: Connecting) -> None:
         """Note that a connection's attempt was cancelled."""
@@ -81,6 +82,7 @@ class Reach:
             )
 
 
-def _warn(text: str | None) -> None:
+def _warn(text: str | None, connection: Connecting) -> None:
     if text is not None:
-        log.warning("kafwire: still connecting to %s", text)
+        node, host, port = connection.node, connection.host, connection.port
+        log.warning("kafwire: still connecting to %s", text, node=node, host=host, port=port)

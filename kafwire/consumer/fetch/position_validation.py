@@ -47,7 +47,13 @@ class PositionValidation:
         if self._plan.reset == "error":
             self._emit(Halt(cursor, found.error))
             return
-        log.warning("%s; reading goes on there", found.text)
+        log.warning(
+            "%s; reading goes on there",
+            found.text,
+            topic=cursor.topic,
+            partition=cursor.partition,
+            offset=found.offset,
+        )
 
     def leave_replica(self, cursor: FetchCursor, *, doubt: bool = False, unknown: bool = False) -> None:
         """Return a cursor to the leader, as its read replica cannot serve it; repeated returns wait for a back-off.
@@ -123,7 +129,13 @@ class PositionValidation:
         ):
             self._emit(Move([cursor]))
         elif (place := place_of(position, start, end)) is Place.WITHIN:
-            log.warning("%s; the log has that offset: reading continues there", why)
+            log.warning(
+                "%s; the log has that offset: reading continues there",
+                why,
+                topic=cursor.topic,
+                partition=cursor.partition,
+                offset=position,
+            )
             cursor.last_epoch = -1
             cursor.failing_since_ms = None
             self._emit(Move([cursor]))

@@ -126,7 +126,10 @@ class MembershipDriver:
                     self._settled.clear()
                     await self._settled.wait()
         except TimeoutError:
-            log.debug("kafwire: the coordinator did not respond in time to a leaving member: its session will expire")
+            log.debug(
+                "kafwire: the coordinator did not respond in time to a leaving member: its session will expire",
+                group=self._coordinator.key,
+            )
 
     def stop(self) -> None:
         """Stop the timer and all tasks."""
@@ -176,7 +179,7 @@ class MembershipDriver:
             case Fail(error):
                 self._assigned.fail(error)
             case Log(text, is_warning):
-                log.log(logging.WARNING if is_warning else logging.INFO, "%s", text)
+                log.log(logging.WARNING if is_warning else logging.INFO, "%s", text, group=self._coordinator.key)
 
     def _begin(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(coroutine)
@@ -190,7 +193,7 @@ class MembershipDriver:
             self._assigned.fail(
                 error if isinstance(error, KafkaError) else KafkaError(f"a membership failed: {error!r}")
             )
-            log.error("kafwire: a membership failed", exc_info=error)
+            log.error("kafwire: a membership failed", exc_info=error, group=self._coordinator.key, error=error)
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -267,7 +270,10 @@ class MembershipDriver:
         refresh = self._begin(self._refresh(topics))
         await asyncio.wait([refresh], timeout=KNOWN_TOPICS_WAIT_S if is_known else None)
         if not refresh.done():
-            log.debug("kafwire: metadata are slow: the group's leader assigns the partitions that are known")
+            log.debug(
+                "kafwire: metadata are slow: the group's leader assigns the partitions that are known",
+                group=self._coordinator.key,
+            )
         self._do(self.membership.found(self.known(topics), self._engine.now_ms()))
 
     async def _refresh(self, topics: Sequence[str]) -> None:
