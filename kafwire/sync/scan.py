@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, Timestamps
-from kafwire.error_codes import ErrorCode
-from kafwire.errors import ConfigError, KafkaError, broker_error
+from kafwire.errors import ConfigError, KafkaError
 from kafwire.handles import Closing, refuse_copy
 from kafwire.integers import natural
 from kafwire.lazy_dataclass import dataclass
 from kafwire.records._records import RecordIterator
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
+from kafwire.scanner.narrowing import both_windows, narrowed, same_topics, started_by_time
 from kafwire.scanner.ranges import Range
 from kafwire.scanner.reader import Asked, BoundedRead, Found, ProgressOption, Reading
 from kafwire.scanner.split import cut
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from kafwire.config.typed_options import ScanOptions
     from kafwire.records import Batch, Record
+    from kafwire.scanner.row_filter import RowFilter
 
 
 def scan(
@@ -153,7 +155,18 @@ class Scan(BoundedRead, Closing):
     def _of(cls, split: Split, engine: Engine | None) -> Self:
         """Read a part of another scan."""
         scan = cls.__new__(cls)
-        scan._open(None, split._reading, lambda cluster: _same_topics(cluster, split), engine=engine)
+        scan._open(None, split._reading, lambda cluster: _of_split(cluster, split), engine=engine)
+        return scan
+
+    @classmethod
+    def _passing(
+        cls, split: Split, columns: Sequence[str] | None, row_filter: RowFilter, engine: Engine | None
+    ) -> Self:
+        """Read these columns of the records of a split that can pass a filter, and perhaps of others."""
+        window = both_windows(split._reading.window, row_filter.bounds().window)
+        reading = replace(split._reading, columns=columns, window=window)
+        scan = cls.__new__(cls)
+        scan._open(None, reading, lambda cluster: _of_filter(cluster, split, row_filter), engine=engine)
         return scan
 
     def _open(
@@ -235,22 +248,14 @@ class Scan(BoundedRead, Closing):
             >>> [pa.table(split).num_rows for split in splits]
             [1, 2]
         """
-        if not natural(pieces):
-            raise ConfigError(f"a scan is split into one piece or more, not {pieces!r}")
+        _check_pieces(pieces)
         self._engine.check_process()
         if self._start_fetching is None:
             raise KafkaError("this scan is being read, or is closed: split a new one, before it is read")
         self._start_fetching = None
-        found = cut([(r.start, r.end) for r in self.ranges], pieces) or [[]]
+        whole = Split(tuple(self.ranges), self._topic_ids, self._reading)
         self.close()
-        return [
-            Split(
-                tuple(self.ranges[n]._replace(start=start, end=end) for n, start, end in piece),
-                self._topic_ids,
-                self._reading,
-            )
-            for piece in found
-        ]
+        return whole.divided(pieces)
 
     def close(self) -> None:
         """Stop reading, and close the connections that the scan owns. The end of the read does this too."""
@@ -281,6 +286,25 @@ class Split:
     def __repr__(self) -> str:
         rows = sum(r.end - r.start for r in self.ranges)
         return f"<Split of {len(self.ranges)} partitions, at most {rows} records>"
+
+    def divided(self, pieces: int) -> list[Split]:
+        """Divide this part once more, as `Scan.split` does.
+
+        Args:
+            pieces: the most pieces; 1 or more.
+
+        Returns:
+            The pieces. There is at least one, which may be empty.
+
+        Raises:
+            ConfigError: `pieces` is not a whole number from 1 on.
+        """
+        _check_pieces(pieces)
+        found = cut([(r.start, r.end) for r in self.ranges], pieces) or [[]]
+        return [
+            replace(self, ranges=tuple(self.ranges[n]._replace(start=start, end=end) for n, start, end in piece))
+            for piece in found
+        ]
 
     def scan(self, *, engine: Engine | None = None) -> Scan:
         """Start to read this part.
@@ -342,14 +366,21 @@ class Split:
             yield from scan
 
 
-async def _same_topics(cluster: Cluster, split: Split) -> Found:
-    """Return the ranges of a split. A topic with the same name and another id raises an error: its records differ."""
-    infos = {topic: await cluster.topic(topic, fresh=True) for topic in dict.fromkeys(r.topic for r in split.ranges)}
-    for topic, info in infos.items():
-        if info.topic_id != split._topic_ids[topic]:
-            raise broker_error(
-                ErrorCode.UNKNOWN_TOPIC_ID,
-                f"topic {topic!r} was deleted and recreated since the scan was split: the offsets are those of the old "
-                "one; scan it again",
-            )
+def _check_pieces(pieces: int) -> None:
+    if not natural(pieces):
+        raise ConfigError(f"a scan is split into one piece or more, not {pieces!r}")
+
+
+async def _of_split(cluster: Cluster, split: Split) -> Found:
+    """Return the ranges of a split."""
+    infos = await same_topics(cluster, (r.topic for r in split.ranges), split._topic_ids, "the scan was split")
     return [(r, infos[r.topic]) for r in split.ranges]
+
+
+async def _of_filter(cluster: Cluster, split: Split, row_filter: RowFilter) -> Found:
+    """Return the parts of a split that can pass a filter."""
+    parts = narrowed(split.ranges, row_filter)
+    infos = await same_topics(cluster, (r.topic for r, _ in parts), split._topic_ids, "the scan was made")
+    level = int(split._reading.config.isolation_level == "read_committed")
+    ranges = await started_by_time(cluster, parts, isolation_level=level)
+    return [(r, infos[r.topic]) for r in ranges]
