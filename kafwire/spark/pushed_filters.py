@@ -1,16 +1,15 @@
 """Filters that Spark pushes down to a batch read. The plan applies some of them, and Spark the others.
 
-Pure but for pyspark's filter classes. The plan applies filters of topic, partition and offset exactly, so that Spark
-does not repeat them. A filter of the timestamp bounds the read, and Spark applies it again: Kafka's timestamps are
-milliseconds and Spark's microseconds.
+Pure but for pyspark's filter classes. `kafwire.scanner.row_filter` turns filters into bounds. Spark does not repeat a
+filter of topic, partition or offset whose bounds are exact. A filter of the timestamp bounds the read, and Spark
+applies it again: Kafka's timestamps are milliseconds and Spark's microseconds.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import operator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import (
     EqualNullSafe,
@@ -20,135 +19,119 @@ from pyspark.sql.datasource import (
     GreaterThanOrEqual,
     In,
     IsNotNull,
+    IsNull,
     LessThan,
     LessThanOrEqual,
     Not,
 )
 
+from kafwire.scanner.row_filter import (
+    HIGHEST,
+    OTHER,
+    All,
+    Bounds,
+    Column,
+    Comparison,
+    Expression,
+    ExpressionFilter,
+    Membership,
+    Negation,
+    Pair,
+    Sign,
+    is_exact,
+)
+from kafwire.scanner.row_filter import IsNull as IsNullColumn
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from kafwire.spark.plan import OffsetRange
 
-_EQUAL = (EqualTo, EqualNullSafe)
-_COMPARED: dict[type[Filter], Callable[[Any, Any], bool]] = {
-    EqualTo: operator.eq,
-    EqualNullSafe: operator.eq,
-    GreaterThan: operator.gt,
-    GreaterThanOrEqual: operator.ge,
-    LessThan: operator.lt,
-    LessThanOrEqual: operator.le,
+_SIGNS: dict[type[Filter], Sign] = {
+    EqualTo: "==",
+    EqualNullSafe: "==",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
 }
+_TYPES: dict[str, type] = {"topic": str, "partition": int, "offset": int, "timestamp": dt.datetime}
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND = dt.timedelta(milliseconds=1)
-_NO_END = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Test:
-    """One condition on a partition's topic or number; `is_negated` inverts it."""
-
-    column: str
-    compared: type[Filter]
-    value: Any
-    is_negated: bool
-
-    def admits(self, piece: OffsetRange) -> bool:
-        found = piece.topic if self.column == "topic" else piece.partition
-        is_true = found in self.value if self.compared is In else _COMPARED[self.compared](found, self.value)
-        return is_true is not self.is_negated
 
 
 @dataclass(frozen=True, slots=True)
 class PushedFilters:
-    """Filters that a read applies. Offsets and milliseconds are half open: `[first, stop)`, `[since_ms, until_ms)`."""
+    """Filters that a read applies, all of them."""
 
-    tests: tuple[_Test, ...] = ()
-    first: int = 0
-    stop: int = _NO_END
-    since_ms: int | None = None
-    until_ms: int | None = None
+    expressions: tuple[Expression, ...] = ()
+
+    @property
+    def since_ms(self) -> int | None:
+        """The earliest time that can pass; None if any can."""
+        bounds = self._bounds()
+        return None if bounds.with_null or bounds.since <= 0 else bounds.since
 
     @property
     def window(self) -> tuple[int | None, int | None] | None:
         """The times that a scan filters by; None without a filter of the timestamp."""
-        return None if self.since_ms is None and self.until_ms is None else (self.since_ms, self.until_ms)
-
-    @property
-    def excludes_all(self) -> bool:
-        """True if no timestamp can pass."""
-        return self.since_ms is not None and self.until_ms is not None and self.since_ms >= self.until_ms
+        bounds = self._bounds()
+        until = None if bounds.with_null or bounds.until == HIGHEST else max(0, bounds.until)
+        return None if self.since_ms is None and until is None else (self.since_ms, until)
 
     def narrowed(self, piece: OffsetRange) -> OffsetRange:
         """Return the part of a range that can pass; empty if there is none."""
-        if self.excludes_all or not all(test.admits(piece) for test in self.tests):
+        bounds = self._bounds(piece.topic, piece.partition)
+        if bounds.is_empty:
             return replace(piece, end=piece.start)
-        return replace(piece, start=max(piece.start, self.first), end=min(piece.end, self.stop))
+        return replace(piece, start=max(piece.start, bounds.first), end=min(piece.end, bounds.stop))
+
+    def _bounds(self, topic: str | None = None, partition: int | None = None) -> Bounds:
+        return ExpressionFilter(All(self.expressions)).bounds(topic, partition)
 
 
 def push(filters: Iterable[Filter]) -> tuple[PushedFilters, list[Filter]]:
     """Return the filters that a read applies, and those that Spark has to apply."""
-    pushed, left = PushedFilters(), []
+    pushed, left = [], []
     for each in filters:
-        found = _pushed(pushed, each)
-        pushed = pushed if found is None else found
-        if found is None or _column(each) == "timestamp":
+        found = _expression_of(each)
+        if found != OTHER:
+            pushed.append(found)
+        if not is_exact(found):
             left.append(each)
-    return pushed, left
+    return PushedFilters(tuple(pushed)), left
 
 
-def _pushed(before: PushedFilters, given: Filter) -> PushedFilters | None:
-    """Return `before` with one more filter; None if a read cannot apply it."""
-    column = _column(given)
-    is_negated = isinstance(given, Not)
-    inner = given.child if isinstance(given, Not) else given
-    if isinstance(inner, IsNotNull):
-        return before if column in ("topic", "partition", "offset") and not is_negated else None
-    values = _values(inner, {"topic": str, "partition": int, "offset": int, "timestamp": dt.datetime}.get(column))
+def _expression_of(given: Filter) -> Expression:
+    if isinstance(given, Not):
+        inner = _expression_of(given.child)
+        return OTHER if inner == OTHER else Negation(inner)
+    path: tuple[str, ...] = getattr(given, "attribute", ())
+    if len(path) != 1 or path[0] not in _TYPES:  # a field inside a column has a longer path
+        return OTHER
+    column = cast("Column", path[0])
+    if isinstance(given, IsNull):
+        return IsNullColumn(column)
+    if isinstance(given, IsNotNull):
+        return Negation(IsNullColumn(column))
+    values = _values(given, _TYPES[column])
     if values is None:
-        return None
-    if column in ("topic", "partition"):
-        value = values if isinstance(inner, In) else values[0]
-        return replace(before, tests=(*before.tests, _Test(column, type(inner), value, is_negated)))
-    if is_negated:
-        return None
-    return _by_offset(before, inner, values) if column == "offset" else _by_time(before, inner, values)
+        return OTHER
+    if isinstance(given, In):
+        return Membership(column, tuple(values))
+    return Comparison(column, _SIGNS[type(given)], *values[0], null_safe=isinstance(given, EqualNullSafe))
 
 
-def _by_offset(before: PushedFilters, given: Filter, values: tuple[int, ...]) -> PushedFilters | None:
-    if isinstance(given, In) and max(values) - min(values) + 1 != len(set(values)):
-        return None  # not one range
-    first, stop = before.first, before.stop
-    if isinstance(given, (*_EQUAL, In, GreaterThan, GreaterThanOrEqual)):
-        first = max(first, min(values) + isinstance(given, GreaterThan))
-    if isinstance(given, (*_EQUAL, In, LessThan, LessThanOrEqual)):
-        stop = min(stop, max(values) + (not isinstance(given, LessThan)))
-    return replace(before, first=first, stop=stop)
-
-
-def _by_time(before: PushedFilters, given: Filter, values: tuple[dt.datetime, ...]) -> PushedFilters | None:
-    if any(value.tzinfo is None for value in values):
-        return None  # a time without a zone
-    low, high = (each // _MILLISECOND for each in (min(values) - _EPOCH, max(values) - _EPOCH))
-    since, until = before.since_ms, before.until_ms
-    if isinstance(given, (*_EQUAL, In, GreaterThan, GreaterThanOrEqual)) and low > 0:
-        since = low if since is None else max(since, low)
-    if isinstance(given, (*_EQUAL, In, LessThan, LessThanOrEqual)) and high >= 0:
-        until = high + 1 if until is None else min(until, high + 1)
-    return replace(before, since_ms=since, until_ms=until)
-
-
-def _column(given: Filter) -> str:
-    """Return the column of a filter; empty for a field inside a column."""
-    inner: Any = given.child if isinstance(given, Not) else given
-    path: tuple[str, ...] = getattr(inner, "attribute", ())
-    return path[0] if len(path) == 1 else ""
-
-
-def _values(given: Filter, kind: type | None) -> tuple[Any, ...] | None:
+def _values(given: Filter, kind: type) -> list[Pair] | None:
     """Return the values of a comparison; None if it is no comparison, or a value is not of type `kind`."""
-    if kind is None or type(given) not in (*_COMPARED, In):
+    if type(given) not in (*_SIGNS, In):
         return None
     value: Any = getattr(given, "value", None)
     values = tuple(value) if isinstance(given, In) else (value,)
-    return values if values and all(type(value) is kind for value in values) else None
+    if not values or not all(type(value) is kind for value in values):
+        return None
+    if kind is not dt.datetime:
+        return [(value, value) for value in values]
+    if any(value.tzinfo is None for value in values):
+        return None  # a time without a zone
+    return [((value - _EPOCH) // _MILLISECOND, -((_EPOCH - value) // _MILLISECOND)) for value in values]

@@ -132,12 +132,14 @@ def test_filters_that_no_read_applies_are_left_to_spark() -> None:
         GreaterThan(("headers", "key"), "x"),
         StringStartsWith(("topic",), "a"),
         EqualTo(("offset",), None),
-        In(("offset",), (1, 9)),
-        Not(EqualTo(("offset",), 3)),
         GreaterThan(("timestamp",), dt.datetime(2013, 1, 1)),  # noqa: DTZ001 - no point in time
-        IsNotNull(("timestamp",)),
     ]
     assert push(given) == (PushedFilters(), given)
+    bounding: list[Filter] = [In(("offset",), (1, 9)), Not(EqualTo(("offset",), 3)), IsNotNull(("timestamp",))]
+    pushed, left = push(bounding)
+    assert left == bounding
+    assert pushed.narrowed(OffsetRange("a", 0, 0, 20)) == OffsetRange("a", 0, 1, 10)
+    assert pushed.window is None
     _, left = push([In(("offset",), (3, 1, 2)), IsNotNull(("offset",)), Not(In(("partition",), (0, 7)))])
     assert left == []
 
@@ -181,8 +183,9 @@ def read(reader: KafwireReader) -> list[tuple[int, int]]:
     [
         ([EqualTo(("partition",), 1), GreaterThanOrEqual(("offset",), 48)], [(1, 48), (1, 49)]),
         ([In(("offset",), (3, 4))], [(0, 3), (0, 4), (1, 3), (1, 4)]),
-        ([GreaterThan(("timestamp",), at(START + 48_000))], [(p, o) for p in (0, 1) for o in (48, 49)]),
-        ([LessThan(("timestamp",), at(START + 1_000))], [(p, o) for p in (0, 1) for o in (0, 1, 20)]),
+        ([GreaterThan(("timestamp",), at(START + 48_000))], [(p, 49) for p in (0, 1)]),
+        ([GreaterThan(("timestamp",), at(START + 47_999.5))], [(p, o) for p in (0, 1) for o in (48, 49)]),
+        ([LessThan(("timestamp",), at(START + 1_000))], [(p, o) for p in (0, 1) for o in (0, 20)]),
         ([EqualTo(("timestamp",), at(START))], [(p, o) for p in (0, 1) for o in (0, 20)]),
         ([GreaterThan(("timestamp",), at(START + 60_000))], []),
         ([GreaterThan(("timestamp",), at(START + 9)), LessThan(("timestamp",), at(START + 2))], []),
