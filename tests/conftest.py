@@ -71,6 +71,8 @@ MAY_BE_SKIPPED = [
             "tests/unit/test_docs_troubleshooting.py::test_every_public_error_has_a_section",
         )
     ),
+    ("tests/integration/frames/test_dask.py", "could not import 'dask", "an extra, of the group `frames`"),
+    ("tests/integration/frames/test_ray.py", "could not import 'ray", "an extra, of the group `frames`"),
     (
         "tests/unit/test_type_checkers.py::",
         "could not import '(mypy|basedpyright)'",

@@ -84,8 +84,8 @@ PURE_IN_BROKER = [
 CODE_NAMES = {*ErrorCode.__members__, "UNKNOWN_TOPIC"} - {"NONE"}
 
 HEAVY_MODULES = {
-    *("asyncio", "concurrent.futures", "crc32c", "cramjam", "isal", "logging", "lz4", "numpy", "pandas", "pyarrow"),
-    *("pyspark", "ssl", "zstandard"),
+    *("asyncio", "concurrent.futures", "crc32c", "cramjam", "dask", "duckdb", "isal", "logging", "lz4", "numpy"),
+    *("pandas", "polars", "pyarrow", "pyspark", "ssl", "zstandard"),
 }
 IMPORT_LIMIT_MS = 10
 LONG_FILE_LINES = 450

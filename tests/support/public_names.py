@@ -24,7 +24,9 @@ MODULES = (
     "kafwire.arrow",
     "kafwire.avro",
     "kafwire.bad_records",
+    "kafwire.frames",
     "kafwire.json_columns",
+    "kafwire.polars",
     "kafwire.registry",
     "kafwire.stream",
     "kafwire.testing",
@@ -32,6 +34,7 @@ MODULES = (
     "kafwire.testing.history",
     "kafwire.testing.strategies",
     "kafwire.testing.fuzzer",
+    *(("kafwire.dask",) if find_spec("dask") else ()),  # an extra
     *(("kafwire.spark",) if find_spec("pyspark") else ()),  # other Pythons are tried without
 )
 # Types that public calls return, by their names in other modules.

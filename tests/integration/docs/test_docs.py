@@ -95,6 +95,7 @@ pyarrow.parquet.write_table(pyarrow.table({"key": [b"UA"]}), "flights/0/0-1.parq
 )
 SETUP |= {f"parquet-duckdb-python-{number}": FLIGHTS for number in (1, 2, 3)}
 SETUP |= {f"reading-python-{number}": FLIGHTS for number in (1, 2)}
+SETUP |= {f"frames-python-{number}": FLIGHTS for number in (1, 2, 3)}
 SETUP["parquet-duckdb-python-4"] = EXPORTED
 PRICES = """
 import kafwire

@@ -1,0 +1,135 @@
+"""`kafwire.frames.dataset`: the rows that DuckDB and pyarrow would keep of all records, from a read of fewer."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+
+import kafwire
+from kafwire.frames import TopicDataset, dataset
+from kafwire.frames.arrow_filter import ArrowFilter
+from kafwire.testing.cluster import KafkaCluster
+from tests.support.frame_rows import RECORDS, START_MS, fill
+from tests.support.seeds import examples, of_test
+
+pytestmark = pytest.mark.either_kafka
+
+sql: Any = duckdb.sql
+
+
+@pytest.fixture
+def flights(cluster: KafkaCluster, topic_name: str) -> TopicDataset:
+    fill(cluster.bootstrap, topic_name, random.Random(2))
+    return dataset(cluster.bootstrap, topic_name)
+
+
+def drawn(chance: random.Random) -> str:
+    def one() -> str:
+        offset, ms = chance.randrange(-2, RECORDS + 5), START_MS + chance.randrange(-5000, 1000 * RECORDS)
+        return chance.choice(
+            [
+                f'"offset" >= {offset}',
+                f'"offset" < {offset}',
+                f'"offset" IN ({offset}, {offset + 3}, 17)',
+                f'"offset" BETWEEN {offset} AND {offset + 9}',
+                f"partition = {chance.randrange(3)}",
+                f"partition IN (0, {chance.randrange(4)})",
+                f"timestamp >= make_timestamptz({ms * 1000})",
+                f"timestamp < make_timestamptz({ms * 1000})",
+                "timestamp IS NOT NULL",
+                "topic = 'other'",
+                "value > '5'::BLOB",
+            ]
+        )
+
+    return f"{chance.choice(['', 'NOT '])}({one()} {chance.choice(['AND', 'OR'])} {one()}) AND {one()}"
+
+
+def test_a_query_of_duckdb_has_the_rows_of_all_records(flights: TopicDataset) -> None:
+    whole = flights.to_table()
+    assert whole.num_rows == 2 * RECORDS
+    first = of_test()
+    for seed in range(first, first + examples(30)):
+        query = f'SELECT partition, "offset" FROM %s WHERE {drawn(random.Random(seed))} ORDER BY ALL'
+        found = sql(query % "flights").fetchall()
+        assert found == sql(query % "whole").fetchall(), f"seed {seed}: {query}"
+
+
+def test_a_data_set_is_read_as_pyarrow_reads_any(flights: TopicDataset) -> None:
+    offset = pc.field("offset")
+    assert isinstance(flights, ds.Dataset)
+    assert flights.schema == flights.to_table().schema
+    assert flights.count_rows() == 2 * RECORDS
+    assert flights.count_rows(filter=offset < 3) == 6
+    assert sql("SELECT sum(partition), count(*) FROM flights").fetchall() == [(RECORDS, 2 * RECORDS)]
+    assert flights.head(5, columns=["value"]).shape == (5, 1)
+    assert flights.take([1, 3]).num_rows == 2
+    assert sum(batch.num_rows for batch in flights.to_batches(columns=["offset"], filter=offset >= 50)) == 20
+    named = flights.to_table(columns={"next": offset + 1}, filter=pc.field("partition") == 0)
+    assert sorted(named["next"].to_pylist()) == list(range(1, RECORDS + 1))
+    few = flights.filter(offset > 7).filter(offset < 10)
+    assert few.count_rows() == few.to_table(columns=["value"]).num_rows == 4
+    assert few.to_table(filter=offset != 8)["offset"].to_pylist() == [9, 9]
+    assert pl.scan_pyarrow_dataset(flights).filter(pl.col("offset") > 57).collect().height == 4
+    assert sql('SELECT count(*) FROM flights a JOIN flights b USING (partition, "offset")').fetchall() == [(120,)]
+    assert repr(flights).endswith(": 120 offsets>")
+
+
+def test_only_offsets_that_can_pass_are_read(flights: TopicDataset) -> None:
+    snapshot = flights._snapshot
+    filters: list[tuple[Any, list[Any]]] = [
+        (pc.field("partition") == 1, [(1, 0, 60)]),
+        (pc.field("offset").isin([3, 5]) & (pc.field("partition") == 0), [(0, 3, 6)]),
+        (pc.field("topic") == "other", []),
+    ]
+    for given, expected in filters:
+        row_filter = ArrowFilter(given, flights.schema, snapshot.filtered)
+        with snapshot.scan(["value"], row_filter) as scan:
+            assert [(r.partition, r.start, r.end) for r in scan.ranges] == expected
+
+
+def test_an_unknown_column_is_pyarrows_error(flights: TopicDataset) -> None:
+    with pytest.raises(pa.ArrowInvalid, match="valu"):
+        flights.to_table(columns=["valu"])
+    with pytest.raises(pa.ArrowInvalid, match="valu"):
+        flights.to_table(filter=pc.field("valu") == 1)
+
+
+def test_the_rest_of_pyarrows_data_sets_is_refused(flights: TopicDataset) -> None:
+    """No call of `pyarrow.dataset.Dataset` may find the empty table that stands for the rows."""
+    calls: dict[str, Any] = {
+        "get_fragments": flights.get_fragments,
+        "replace_schema": lambda: flights.replace_schema(flights.schema),
+        "join": lambda: flights.join(flights, "offset"),
+        "join_asof": lambda: flights.join_asof(flights, "offset", [], 1),
+        "sort_by": lambda: flights.sort_by("offset"),
+    }
+    for call in (*calls.values(), lambda: pickle.dumps(flights)):
+        with pytest.raises(NotImplementedError, match="a data set of a topic cannot"):
+            call()
+    read = {
+        "count_rows",
+        "filter",
+        "head",
+        "partition_expression",
+        "scanner",
+        "schema",
+        "take",
+        "to_batches",
+        "to_table",
+    }
+    assert {name for name in dir(ds.Dataset) if not name.startswith("_")} == read | set(calls)
+
+
+def test_pandas_takes_a_scan_in_one_call(cluster: KafkaCluster, topic_name: str) -> None:
+    fill(cluster.bootstrap, topic_name, random.Random(3))
+    frame = kafwire.scan(cluster.bootstrap, topic_name, columns=["offset", "value"]).to_reader().read_pandas()
+    assert frame.shape == (2 * RECORDS, 2)
