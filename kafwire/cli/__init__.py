@@ -27,6 +27,7 @@ BROKEN_PIPE = 141
 _COMMANDS = {
     "broker": "Run a Kafka cluster in this process, for development and tests.",
     "consume": "Print records of topics, in kcat's formats.",
+    "copy": "Copy a topic to Parquet files, each record once.",
     "decode": "Show frames, a connection's dump or the files of a log as JSON.",
     "doctor": "Check a broker step by step, and suggest changes.",
     "fuzz": "Send a Kafka server requests that no client sends, and check its responses.",

@@ -1,0 +1,61 @@
+"""`kafwire copy`: a topic to Parquet files, each record once."""
+
+from pathlib import Path
+
+import click
+
+from kafwire.cli.connection import client_options, connection_options_for, only
+from kafwire.cli.output import say
+from kafwire.cli.signals import orderly_end
+
+__all__ = ["command"]
+
+# "\b" keeps click from re-wrapping the paragraph
+_HELP = """Copy a topic to Parquet files, up to its current end.
+
+\b
+  kafwire copy orders lake -b localhost:9092
+  kafwire copy orders lake --rows 5000000
+
+The records of partition 0 go to lake/orders/0. The name of a file is its range of offsets, and it gets this name when
+it is whole. The next run continues behind the last file: each record is copied once, whenever a run is killed. One
+process at a time copies a topic to a folder. Records of open and aborted transactions are not copied, unless
+'-X isolation.level=read_uncommitted' is given. This needs the package pyarrow.
+
+Exit code 1: another process copies to the folder, or records are missing in the topic.
+"""
+
+
+@click.command("copy", help=_HELP)
+@click.argument("topic")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@connection_options_for("ScanConfig")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Records of a file, at least."
+)
+@click.option("--skip-lost", is_flag=True, help="Continue if records were deleted before they were copied.")
+def command(
+    topic: str,
+    folder: Path,
+    brokers: str | None,
+    settings: tuple[str, ...],
+    config_file: Path | None,
+    rows: int,
+    skip_lost: bool,
+) -> None:
+    """Copy, and name each file when it is whole."""
+    from kafwire import Client
+    from kafwire.config import ClientConfig, ScanConfig
+
+    try:
+        from kafwire.lake.parquet_copy import ParquetCopy
+    except ImportError as error:
+        raise click.ClickException(f"copy needs the package pyarrow: pip install 'kafwire[arrow]' ({error})") from None
+
+    options = client_options(ScanConfig, brokers, settings, config_file)
+    connection = only(options, ClientConfig)
+    reading = {"isolation_level": "read_committed"}
+    reading |= {name: value for name, value in only(options, ScanConfig).items() if name not in connection}
+    with orderly_end(), Client(**connection) as client:
+        for written in ParquetCopy(client, topic, folder, rows, skip_lost, reading).run():
+            say(f"{written.path}: {written.rows} records")

@@ -1,0 +1,1 @@
+"""Copies of topics in files of a data lake."""

@@ -1,0 +1,175 @@
+"""A topic copied to Parquet files, each record once, whenever the copier is killed.
+
+Each partition has a folder. A file is written under another name, flushed to the disk, and renamed when it is whole.
+The next run begins behind the last name. This needs the package pyarrow.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafwire.errors import KafkaError
+from kafwire.lake.copy_lock import locked
+from kafwire.lake.offset_files import OffsetFile, files_of
+from kafwire.records import Batch
+from kafwire.sync.client import Client
+from kafwire.types import Offset, TopicPartition
+
+UNFINISHED = ".unfinished"
+TOPIC_ID = b"kafwire.topic_id"
+ROW_GROUP_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A whole file of a copy."""
+
+    partition: TopicPartition
+    file: OffsetFile
+    rows: int
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetCopy:
+    """The copy of one topic to `folder`, by files of `rows` records or a little more."""
+
+    client: Client
+    topic: str
+    folder: Path
+    rows: int
+    skip_lost: bool
+    options: Mapping[str, Any]  # of a scan
+
+    def run(self) -> Iterator[WrittenFile]:
+        """Copy the records up to the current ends, and yield each file when it is whole."""
+        folder = self.folder / self.topic
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder):
+            info = self.client.topic(self.topic)
+            places = [TopicPartition(self.topic, number) for number in sorted(info.partitions)]
+            level = self.options["isolation_level"]
+            lows = self.client.offsets(places, "earliest")
+            ends = self.client.offsets(places, "latest", isolation_level=level)
+            for place in places:
+                target = folder / str(place.partition)
+                target.mkdir(exist_ok=True)
+                start = self._start(place, target, lows[place], ends[place], info.topic_id)
+                if start < ends[place]:
+                    yield from self._copied(place, target, start, ends[place], info.topic_id)
+
+    def _start(self, place: TopicPartition, target: Path, low: int, end: int, topic_id: uuid.UUID) -> int:
+        """Return the offset behind the last file, or the beginning of the partition."""
+        name = f"{place.topic}-{place.partition}"
+        files = files_of(each.name for each in target.iterdir())
+        if not files:
+            return low
+        last = files[-1]
+        _check_topic(target / last.name, topic_id, name)
+        if last.after < low:
+            if not self.skip_lost:
+                raise KafkaError(
+                    f"{name}: the records from {last.after} to {low} (exclusive) were deleted before they were copied; "
+                    "to copy the records behind them, allow lost ones"
+                )
+            return low
+        if last.after > end:
+            raise KafkaError(
+                f"{name} ends at {end}, before the offset {last.after} of the last file {target / last.name}: records "
+                "that were copied are no longer in the log"
+            )
+        return last.after
+
+    def _copied(
+        self, place: TopicPartition, target: Path, start: int, end: int, topic_id: uuid.UUID
+    ) -> Iterator[WrittenFile]:
+        first, unfinished = start, None
+        with self.client.scan(
+            place.topic, start={place: Offset(start)}, end={place: Offset(end)}, **self.options
+        ) as scan:
+            if scan._topic_ids[place.topic] != topic_id:
+                raise KafkaError(f"topic {place.topic!r} was deleted and recreated during the copy: run it again")
+            for batch in scan.batches():
+                if unfinished is None:
+                    unfinished = _Unfinished.open(target / UNFINISHED, topic_id)
+                unfinished.add(batch)
+                if unfinished.rows >= self.rows:
+                    after = min(batch.next_offset, end)
+                    yield WrittenFile(place, *unfinished.finish(OffsetFile(first, after)))
+                    first, unfinished = after, None
+        if unfinished is not None and unfinished.rows:
+            yield WrittenFile(place, *unfinished.finish(OffsetFile(first, end)))
+
+
+class _Unfinished:
+    """A file that is being written."""
+
+    def __init__(self, path: Path, topic_id: uuid.UUID) -> None:
+        self.rows = 0
+        self._path = path
+        self._metadata = {TOPIC_ID: str(topic_id).encode()}
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._bytes = 0
+
+    @classmethod
+    def open(cls, path: Path, topic_id: uuid.UUID) -> _Unfinished:
+        path.unlink(missing_ok=True)  # of a killed copier
+        return cls(path, topic_id)
+
+    def add(self, batch: Batch) -> None:
+        rows = batch.to_arrow()
+        self.rows += rows.num_rows
+        self._waiting.append(rows)
+        self._bytes += rows.nbytes
+        if self._bytes >= ROW_GROUP_BYTES:
+            self._write()
+
+    def finish(self, file: OffsetFile) -> tuple[OffsetFile, int, Path]:
+        """Flush the file to the disk and give it its name."""
+        self._write()
+        assert self._writer is not None
+        self._writer.close()
+        with self._path.open("rb") as written:
+            os.fsync(written.fileno())
+        final = self._path.with_name(file.name)
+        self._path.rename(final)
+        folder = os.open(final.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        return file, self.rows, final
+
+    def _write(self) -> None:
+        if not self._waiting:
+            return
+        rows = pa.Table.from_batches(self._waiting)
+        if self._writer is None:
+            schema = rows.schema.with_metadata(self._metadata)
+            self._writer = pq.ParquetWriter(self._path, schema, compression="zstd")
+        self._writer.write_table(rows.replace_schema_metadata(self._metadata), row_group_size=max(1, rows.num_rows))
+        self._waiting.clear()
+        self._bytes = 0
+
+
+def _check_topic(path: Path, topic_id: uuid.UUID, name: str) -> None:
+    """Raise `KafkaError` if a file was copied from an earlier topic of the same name."""
+    try:
+        found = (pq.read_schema(path).metadata or {}).get(TOPIC_ID, b"").decode()
+    except pa.ArrowInvalid as error:
+        raise KafkaError(f"{path} is no whole Parquet file: {error}") from None
+    known = "" if topic_id.int == 0 else str(topic_id)  # brokers before Kafka 2.8 have none
+    if found and known and found != known and found != str(uuid.UUID(int=0)):
+        raise KafkaError(
+            f"{name} was deleted and recreated since {path} was written: its offsets are those of another topic; copy "
+            "it to another folder"
+        )

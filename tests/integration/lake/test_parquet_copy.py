@@ -1,0 +1,186 @@
+"""`kafwire copy`: each record once, whenever the copier is killed; one copier at a time."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+import kafwire
+from kafwire.errors import KafkaError
+from kafwire.lake.copy_lock import locked
+from kafwire.protocol import DeleteRecordsRequest
+from kafwire.testing.cluster import KafkaCluster
+from tests.support.deadlines import PATIENCE_S, until
+
+pytestmark = pytest.mark.either_kafka
+
+sql: Any = duckdb.sql
+
+ROOT = Path(__file__).parents[3]
+# Runs the command. Ends the process, as kill -9 does, before the given step, and before nothing if there are fewer.
+STEPS = """
+import os, signal, sys
+from pathlib import Path
+import pyarrow.parquet
+left = [int(sys.argv.pop(1))]
+def step(owner, name):
+    whole = getattr(owner, name)
+    def call(*arguments, **options):
+        for _ in range(2):  # before it, and after it
+            if _:
+                result = whole(*arguments, **options)
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    setattr(owner, name, call)
+for owner, name in (
+    (pyarrow.parquet.ParquetWriter, "__init__"), (pyarrow.parquet.ParquetWriter, "write_table"),
+    (pyarrow.parquet.ParquetWriter, "close"), (os, "fsync"), (Path, "rename"), (Path, "unlink"), (Path, "mkdir"),
+):
+    step(owner, name)
+from kafwire.cli import main
+main()
+"""
+
+
+def copy(
+    cluster: KafkaCluster, topic: str, folder: Path, *more: str, step: int = 0
+) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        STEPS,
+        str(step),
+        "copy",
+        topic,
+        str(folder),
+        "-b",
+        cluster.bootstrap,
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [*command, *more], capture_output=True, text=True, check=False, timeout=PATIENCE_S, env=environment
+    )
+
+
+def send(cluster: KafkaCluster, topic: str, count: int, partitions: int = 2) -> None:
+    with kafwire.Producer(cluster.bootstrap, linger_ms=0, batch_size=200) as producer:
+        for number in range(count):
+            producer.send(topic, b"%d" % number, key=b"k", headers=[("h", b"1")], partition=number % partitions)
+
+
+def copied(folder: Path, topic: str) -> list[tuple[int, int]]:
+    query = f"SELECT partition, \"offset\" FROM '{folder}/{topic}/*/*.parquet' ORDER BY ALL"
+    found: list[tuple[int, int]] = sql(query).fetchall()
+    return found
+
+
+def everything(cluster: KafkaCluster, topic: str) -> list[tuple[int, int]]:
+    return sorted((record.partition or 0, record.offset) for record in kafwire.scan(cluster.bootstrap, topic))
+
+
+def test_each_record_is_copied_once_although_each_step_is_killed(
+    cluster: KafkaCluster, topic_name: str, tmp_path: Path
+) -> None:
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name)
+    step, killed, done = 0, 0, False
+    while not done:
+        step += 1
+        send(cluster, topic_name, 3, 1)
+        ran = copy(cluster, topic_name, tmp_path, step=step)
+        assert ran.returncode in (0, -signal.SIGKILL), ran.stderr
+        killed += ran.returncode != 0
+        done = ran.returncode == 0
+    assert killed > 12
+    assert copied(tmp_path, topic_name) == everything(cluster, topic_name)
+    again = copy(cluster, topic_name, tmp_path)
+    assert (again.returncode, again.stdout) == (0, "")
+    names = sorted(path.name for path in (tmp_path / topic_name / "0").iterdir() if path.suffix)
+    bounds = [(int(name[:20]), int(name[21:41])) for name in names]
+    assert all(before[1] == behind[0] for before, behind in itertools.pairwise(bounds))
+    first = pq.read_table(tmp_path / topic_name / "0" / names[0])
+    assert first.schema.remove_metadata() == kafwire_schema(cluster, topic_name)
+
+
+def kafwire_schema(cluster: KafkaCluster, topic: str) -> object:
+    return kafwire.scan(cluster.bootstrap, topic).to_reader().schema
+
+
+def test_a_second_copier_of_a_folder_is_refused(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name)
+    send(cluster, topic_name, 3, 1)
+    folder = tmp_path / topic_name
+    folder.mkdir()
+    with locked(folder):
+        refused = copy(cluster, topic_name, tmp_path)
+    assert refused.returncode == 1
+    assert f"another copier writes {folder} (process {os.getpid()} on " in refused.stderr
+    assert copy(cluster, topic_name, tmp_path).returncode == 0
+    assert len(copied(tmp_path, topic_name)) == 3
+    with locked(folder), pytest.raises(KafkaError, match="another copier writes"), locked(folder):
+        pass
+
+
+def test_deleted_records_are_an_error_or_a_gap(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
+    request = DeleteRecordsRequest
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name)
+        send(cluster, topic_name, 5, 1)
+        assert copy(cluster, topic_name, tmp_path).returncode == 0
+        send(cluster, topic_name, 5, 1)
+        part = request.DeleteRecordsPartition(partition_index=0, offset=8)
+        leader = client.metadata([topic_name]).topics[0].partitions[0].leader_id
+        client.call(
+            request(topics=[request.DeleteRecordsTopic(name=topic_name, partitions=[part])], timeout_ms=9000),
+            broker=leader,
+        )
+    refused = copy(cluster, topic_name, tmp_path)
+    assert refused.returncode == 1
+    assert "the records from 5 to 8 (exclusive) were deleted before they were copied" in refused.stderr
+    assert copy(cluster, topic_name, tmp_path, "--skip-lost").returncode == 0
+    assert copied(tmp_path, topic_name) == [(0, offset) for offset in (0, 1, 2, 3, 4, 8, 9)]
+
+
+def test_a_topic_that_was_recreated_is_refused(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name)
+        send(cluster, topic_name, 3, 1)
+        assert copy(cluster, topic_name, tmp_path).returncode == 0
+        client.delete_topic(topic_name)
+        until(lambda: topic_name not in {each.name for each in client.metadata().topics}, "the topic is gone")
+        client.create_topic(topic_name)
+        send(cluster, topic_name, 9, 1)
+    refused = copy(cluster, topic_name, tmp_path)
+    assert refused.returncode == 1
+    assert f"{topic_name}-0 was deleted and recreated" in refused.stderr
+
+
+def test_aborted_records_are_not_copied(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name)
+    with kafwire.Producer(cluster.bootstrap, transactional_id=topic_name) as producer:
+        with producer.transaction():
+            producer.send(topic_name, b"kept")
+        with pytest.raises(RuntimeError), producer.transaction():
+            producer.send(topic_name, b"aborted")
+            producer.flush(30)
+            raise RuntimeError
+        with producer.transaction():
+            producer.send(topic_name, b"kept")
+    assert copy(cluster, topic_name, tmp_path).returncode == 0
+    found = sql(f"SELECT decode(value) FROM '{tmp_path}/{topic_name}/*/*.parquet'").fetchall()
+    assert found == [("kept",), ("kept",)]
