@@ -356,6 +356,21 @@ def _tls_beside() -> Row:
     return replace(plain, name=f"tls-{plain.name}", contenders=[*plain.contenders, *contenders], goals=goals)
 
 
+def _polars(topic: Topic) -> Row:
+    """A topic as a frame of polars: lazily, beside the stream of a scan."""
+    return Row(
+        f"polars-{topic.name}",
+        "consume",
+        "M records/s",
+        topic,
+        [
+            Contender("polars, scan", "kafwire_polars", "frame"),
+            Contender("polars, scan_kafka", "kafwire_polars", "lazy"),
+        ],
+        [Goal("polars, scan_kafka", "polars, scan", 0.95)],
+    )
+
+
 def _memory(name: str, kafwire_task: str, confluent_task: str, topic: Topic) -> Row:
     writes = confluent_task != "consume"
     # A client that reads as fast as it can hardly lets anything pile up.
@@ -480,6 +495,7 @@ ROWS: Sequence[Row] = [
     _beside("consumer-16k", "arrow", "consume", {"touch": "count"}, _LZ4_SMALL, 0.5),
     _beside("arrow_stream", "stream", "consume", {"touch": "count"}, _LZ4, 0.5),
     _beside("arrow_stream-16k", "stream", "consume", {"touch": "count"}, _LZ4_SMALL, 0.5),
+    *[_polars(topic) for topic in (_LZ4, _PLAIN)],
     _memory("scan-100-lz4", "scan", "consume", _LZ4),
     _memory("scan-1000-none", "scan", "consume", _PLAIN),
     _memory("send_batch-100-lz4", "send_batch", "produce", _LZ4),
