@@ -364,10 +364,10 @@ def _polars(topic: Topic) -> Row:
         "M records/s",
         topic,
         [
-            Contender("polars, scan", "kafwire_polars", "frame"),
-            Contender("polars, scan_kafka", "kafwire_polars", "lazy"),
+            Contender("kafwire scan, polars", "kafwire_polars", "frame"),
+            Contender("kafwire scan_kafka", "kafwire_polars", "lazy"),
         ],
-        [Goal("polars, scan_kafka", "polars, scan", 0.95)],
+        [Goal("kafwire scan_kafka", "kafwire scan, polars", 0.95)],
     )
 
 

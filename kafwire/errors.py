@@ -161,7 +161,8 @@ class AdminError(KafkaError):
         self.errors = dict(errors)
         named = "; ".join(f"{_key_text(key)}: {error}" for key, error in list(self.errors.items())[:_NAMED_KEYS])
         more = f"; and {len(self.errors) - _NAMED_KEYS} more" if len(self.errors) > _NAMED_KEYS else ""
-        super().__init__(f"{len(self.errors)} of {len(self.errors) + len(self.results)} failed: {named}{more}")
+        failed = f"{len(self.errors)} of {len(self.errors) + len(self.results)} failed"
+        super().__init__(printable(f"{failed}: {named}{more}"))
 
     def __reduce__(self) -> tuple[type[AdminError], tuple[dict[Any, Any], dict[Any, KafkaError]]]:
         """Pickle with both parts."""

@@ -51,7 +51,8 @@ def scan_kafka(
         options: fields of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
 
     Returns:
-        A `polars.LazyFrame`. An error while it is collected is polars' own, with the text of kafwire's.
+        A `polars.LazyFrame`. `collect` raises kafwire's errors; before polars 2, polars' own with their
+            text.
 
     Raises:
         ConfigError: an argument or an option has a bad value.

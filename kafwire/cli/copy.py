@@ -1,5 +1,6 @@
 """`kafwire copy`: a topic to Parquet files, each record once."""
 
+import os
 from pathlib import Path
 
 import click
@@ -28,7 +29,7 @@ Exit code 1: another process copies to the folder, or records are missing in the
 
 @click.command("copy", help=_HELP)
 @click.argument("topic")
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder")
 @connection_options_for("ScanConfig")
 @click.option(
     "--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Records of a file, at least."
@@ -36,7 +37,7 @@ Exit code 1: another process copies to the folder, or records are missing in the
 @click.option("--skip-lost", is_flag=True, help="Continue if records were deleted before they were copied.")
 def command(
     topic: str,
-    folder: Path,
+    folder: str,
     brokers: str | None,
     settings: tuple[str, ...],
     config_file: Path | None,
@@ -57,5 +58,7 @@ def command(
     reading = {"isolation_level": "read_committed"}
     reading |= {name: value for name, value in only(options, ScanConfig).items() if name not in connection}
     with orderly_end(), Client(**connection) as client:
-        for written in ParquetCopy(client, topic, folder, rows, skip_lost, reading).run():
-            say(f"{written.path}: {written.rows} records")
+        # Words of the command line are UTF-8 in any locale, names of files are in the locale's encoding.
+        target = Path(os.fsdecode(folder.encode("utf-8", "surrogateescape")))
+        for written in ParquetCopy(client, topic, target, rows, skip_lost, reading).run():
+            say(f"{Path(folder, written.path.relative_to(target))}: {written.rows} records")

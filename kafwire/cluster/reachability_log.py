@@ -18,7 +18,6 @@ class Connecting(Protocol):
     node: int
     host: str
     port: int
-    node: int
 
     @property
     def at_address(self) -> str:

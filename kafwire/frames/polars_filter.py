@@ -125,7 +125,7 @@ def _column(node: Any, names: Names) -> Column | None:
 
 
 def _is_constant(node: Any) -> bool:
-    """True for a literal, cast or with a time zone too: polars before 2 leaves these as they are."""
+    """True for a literal, and for one that is cast or gets a time zone, which older releases do not fold."""
     match node:
         case {"Literal": _}:
             return True

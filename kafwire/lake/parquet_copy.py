@@ -10,6 +10,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BufferedWriter
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,7 @@ class _Unfinished:
         self.rows = 0
         self._path = path
         self._metadata = {TOPIC_ID: str(topic_id).encode()}
+        self._file: BufferedWriter | None = None
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
@@ -137,9 +139,11 @@ class _Unfinished:
         """Flush the file to the disk and give it its name."""
         self._write()
         assert self._writer is not None
+        assert self._file is not None
         self._writer.close()
-        with self._path.open("rb") as written:
-            os.fsync(written.fileno())
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
         final = self._path.with_name(file.name)
         self._path.rename(final)
         folder = os.open(final.parent, os.O_RDONLY)
@@ -155,7 +159,8 @@ class _Unfinished:
         rows = pa.Table.from_batches(self._waiting)
         if self._writer is None:
             schema = rows.schema.with_metadata(self._metadata)
-            self._writer = pq.ParquetWriter(self._path, schema, compression="zstd")
+            self._file = self._path.open("xb")
+            self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
         self._writer.write_table(rows.replace_schema_metadata(self._metadata), row_group_size=max(1, rows.num_rows))
         self._waiting.clear()
         self._bytes = 0
@@ -164,7 +169,8 @@ class _Unfinished:
 def _check_topic(path: Path, topic_id: uuid.UUID, name: str) -> None:
     """Raise `KafkaError` if a file was copied from an earlier topic of the same name."""
     try:
-        found = (pq.read_schema(path).metadata or {}).get(TOPIC_ID, b"").decode()
+        with path.open("rb") as file:
+            found = (pq.read_schema(file).metadata or {}).get(TOPIC_ID, b"").decode()
     except pa.ArrowInvalid as error:
         raise KafkaError(f"{path} is no whole Parquet file: {error}") from None
     known = "" if topic_id.int == 0 else str(topic_id)  # brokers before Kafka 2.8 have none

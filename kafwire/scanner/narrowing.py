@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import Partition, Time, list_offsets
@@ -11,7 +12,9 @@ from kafwire.cluster.metadata import TopicInfo
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import broker_error
 from kafwire.scanner.ranges import Range
-from kafwire.scanner.row_filter import Bounds, RowFilter
+
+if TYPE_CHECKING:
+    from kafwire.scanner.row_filter import Bounds, RowFilter
 
 Window = tuple[int, int]
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from kafwire.config.typed_options import ScanOptions
     from kafwire.records import Batch, Record
+    from kafwire.scanner.row_filter import RowFilter
 
 
 def scan(

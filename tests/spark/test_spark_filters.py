@@ -183,8 +183,9 @@ def read(reader: KafwireReader) -> list[tuple[int, int]]:
     [
         ([EqualTo(("partition",), 1), GreaterThanOrEqual(("offset",), 48)], [(1, 48), (1, 49)]),
         ([In(("offset",), (3, 4))], [(0, 3), (0, 4), (1, 3), (1, 4)]),
-        ([GreaterThan(("timestamp",), at(START + 48_000))], [(p, o) for p in (0, 1) for o in (48, 49)]),
-        ([LessThan(("timestamp",), at(START + 1_000))], [(p, o) for p in (0, 1) for o in (0, 1, 20)]),
+        ([GreaterThan(("timestamp",), at(START + 48_000))], [(p, 49) for p in (0, 1)]),
+        ([GreaterThan(("timestamp",), at(START + 47_999.5))], [(p, o) for p in (0, 1) for o in (48, 49)]),
+        ([LessThan(("timestamp",), at(START + 1_000))], [(p, o) for p in (0, 1) for o in (0, 20)]),
         ([EqualTo(("timestamp",), at(START))], [(p, o) for p in (0, 1) for o in (0, 20)]),
         ([GreaterThan(("timestamp",), at(START + 60_000))], []),
         ([GreaterThan(("timestamp",), at(START + 9)), LessThan(("timestamp",), at(START + 2))], []),

@@ -54,6 +54,8 @@ def make(kind: type[KafkaError], text: str) -> Any:
         return anything(1, "NAME", False, text)
     if kind.__name__ == "AuthorizationError":
         return anything(29, "NAME", text, operation=None, resource_type="Topic", resource_name=None)
+    if kind.__name__ == "AdminError":
+        return anything({}, {text: KafkaError("failed")})
     if kind.__name__ == "NotNow":
         return anything(1.0, text)
     return anything(text, **needs.get(kind.__name__, {}))

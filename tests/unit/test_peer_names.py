@@ -13,7 +13,6 @@ from unittest.mock import create_autospec
 import pytest
 
 import kafwire
-from kafwire import protocol
 from kafwire.peer_names import (
     ADMIN,
     BATCH,
@@ -227,9 +226,3 @@ def test_a_property_that_is_called_says_so() -> None:
     assert repr(found) == "{1, 2}"
     for made in (found | {3}, found - {1}, found.copy(), copy.copy(found), pickle.loads(pickle.dumps(found))):
         assert type(made) is set
-
-
-def test_requests_of_the_admin_table_are_kafka_s() -> None:
-    named = {name for line in ADMIN.values() for name in re.findall(r"protocol\.(\w+)", line)}
-    assert named <= set(protocol.__all__)
-    assert len(named) > 20

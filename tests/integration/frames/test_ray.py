@@ -16,7 +16,7 @@ from tests.support.deadlines import PATIENCE_S
 from tests.support.frame_rows import RECORDS, fill
 
 pytest.importorskip("ray.data")
-pytestmark = pytest.mark.either_kafka
+pytestmark = [pytest.mark.either_kafka, pytest.mark.long, pytest.mark.timeout(300)]  # Ray takes long to start
 
 ROOT = Path(__file__).parents[3]
 # Ray's processes live as long as the program.
