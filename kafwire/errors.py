@@ -164,10 +164,6 @@ class AdminError(KafkaError):
         failed = f"{len(self.errors)} of {len(self.errors) + len(self.results)} failed"
         super().__init__(printable(f"{failed}: {named}{more}"))
 
-    def __reduce__(self) -> tuple[type[AdminError], tuple[dict[Any, Any], dict[Any, KafkaError]]]:
-        """Pickle with both parts."""
-        return type(self), (self.results, self.errors)
-
 
 class PurgedError(KafkaError):
     """`purge()` gave up a record before it was acknowledged. `in_doubt` is True if it may be in the log."""

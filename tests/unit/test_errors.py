@@ -164,12 +164,21 @@ def all_errors() -> list[type[KafkaError]]:
 
 OPTIONAL = {"dask", "duckdb", "opentelemetry", "polars", "ray"}
 TAKEN = Prepared(TransactionHandle("sink-0", 1000, 3), 2, {"flights": (0, 1)})
+OF_ADMIN = {"Mapping[Any, Any]": {"t": 1}, "Mapping[Any, KafkaError]": {}}
 OF_SPARK = {"Decision": Decision("query", 7, (TAKEN,)), "Sequence[Outcome]": [Outcome.ABORTED]}
 
 
 def made_by(kind: type[KafkaError]) -> KafkaError:
     """An error with every field set; its arguments are made by their annotations."""
-    values = {"str": "text", "int": 7, "bool": True, "float": 2.5, "KafkaError": KafkaError("inner"), **OF_SPARK}
+    values = {
+        "str": "text",
+        "int": 7,
+        "bool": True,
+        "float": 2.5,
+        "KafkaError": KafkaError("inner"),
+        **OF_ADMIN,
+        **OF_SPARK,
+    }
     arguments: dict[str, Any] = {}
     positional: list[Any] = []
     own = "__init__" in {name for each in kind.__mro__ if each.__module__.startswith("kafwire.") for name in vars(each)}
