@@ -232,6 +232,109 @@ CONSUMER_ARGUMENTS = {
 }
 
 
+_RAISED = "leave it out: errors are raised; on_error=function gets them instead"
+_FOUND = "leave it out: the broker is found"
+_FROM_ALL = "leave it out: all brokers are asked"
+
+
+def _first(line: str, *parameters: str, **others: str) -> dict[str, str]:
+    """Return the lines of a method: `parameters` have another name, or are the first one."""
+    return {**dict.fromkeys(parameters, f"await admin.{line}"), **others}
+
+
+def _within(method: str) -> str:
+    return f"await admin.{method}(..., timeout=10)  # in seconds"
+
+
+ADMIN_ARGUMENTS = {
+    "abort_transaction": _first("abort_transaction(partition, producer_id=..., producer_epoch=...)", "spec"),
+    "alter_configs": _first(
+        'alter_configs({kafwire.admin.ConfigResource.topic(topic): {"retention.ms": "3600000"}})',
+        *("config_resources", "resources"),
+        incremental="leave it out: other options of the resource stay as they are",
+        raise_on_unknown=_RAISED,
+    ),
+    "alter_group_offsets": _first(
+        "alter_group_offsets(group, {partition: offset})", "group_id", group_coordinator_id=_FOUND
+    ),
+    "alter_partition_reassignments": {"timeout_ms": _within("alter_partition_reassignments")},
+    "alter_replica_log_dirs": _first("alter_replica_log_dirs({...: ...})", "replica_assignments"),
+    "create_acls": _first('create_acls([kafwire.admin.AclBinding("Topic", topic, "User:alice", "Read")])', "acls"),
+    "create_partitions": _first(
+        "create_partitions({topic: 6})",
+        *("new_partitions", "topic_partitions"),
+        raise_errors=_RAISED,
+        timeout_ms=_within("create_partitions"),
+    ),
+    "create_topics": _first(
+        "create_topics([kafwire.admin.NewTopic(new_topic, partitions=6)])",
+        "new_topics",
+        raise_errors=_RAISED,
+        timeout_ms=_within("create_topics"),
+        wait_for_metadata="leave it out: clients wait for the leaders of a new topic",
+    ),
+    "delete_acls": _first(
+        'delete_acls([kafwire.admin.AclFilter("Topic", topic)])', "acl_binding_filters", "acl_filters"
+    ),
+    "delete_group_offsets": _first("delete_group_offsets(group, [partition])", "group_id", group_coordinator_id=_FOUND),
+    "delete_groups": _first("delete_groups([group])", "group_ids", group_coordinator_id=_FOUND),
+    "delete_records": _first(
+        "delete_records({partition: offset})",
+        *("records_to_delete", "topic_partition_offsets"),
+        partition_leader_id=_FOUND,
+        timeout_ms=_within("delete_records"),
+    ),
+    "delete_topics": {"raise_errors": _RAISED, "timeout_ms": _within("delete_topics")},
+    "describe_acls": _first(
+        'describe_acls(kafwire.admin.AclFilter("Topic", topic))', "acl_binding_filter", "acl_filter"
+    ),
+    "describe_configs": _first(
+        "describe_configs([kafwire.admin.ConfigResource.topic(topic)])",
+        "config_resources",
+        config_filter="await admin.describe_configs(..., names=...)",
+        include_synonyms="await admin.describe_configs(..., synonyms=True)",
+    ),
+    "describe_features": {"send_request_to_controller": _FOUND},
+    "describe_groups": _first(
+        "describe_groups([group])",
+        "group_ids",
+        group_coordinator_id=_FOUND,
+        include_authorized_operations="await admin.describe_groups([group], authorized_operations=True)",
+    ),
+    "describe_log_dirs": _first("describe_log_dirs()  # of all partitions", "topic_partitions"),
+    "describe_producers": {"broker_id": "await admin.describe_producers([partition], broker=node_id)"},
+    "elect_leaders": _first(
+        'elect_leaders("preferred", [partition])',
+        "topic_partitions",
+        raise_errors=_RAISED,
+        timeout_ms=_within("elect_leaders"),
+    ),
+    "find_hanging_transactions": {
+        "broker_ids": "await admin.find_hanging_transactions(broker=node_id)",
+        "max_transaction_timeout_ms": "await admin.find_hanging_transactions(longer_than_ms=900_000)",
+    },
+    "list_config_resources": _first('list_config_resources(["topic"])', "resource_types"),
+    "list_group_offsets": _first("list_group_offsets([group])", "group_specs"),
+    "list_groups": {
+        "broker_ids": _FROM_ALL,
+        "states_filter": 'await admin.list_groups(states=["Stable"])',
+        "types_filter": 'await admin.list_groups(types=["consumer"])',
+    },
+    "list_offsets": _first('list_offsets({partition: "latest"})', "topic_partition_offsets"),
+    "list_partition_reassignments": _first(
+        "list_partition_reassignments([partition])",
+        "topic_partitions",
+        timeout_ms=_within("list_partition_reassignments"),
+    ),
+    "list_transactions": {
+        "broker_ids": _FROM_ALL,
+        "duration_filter_ms": "await admin.list_transactions(longer_than_ms=60_000)",
+        "producer_id_filters": "await admin.list_transactions(producer_ids=[1000])",
+        "state_filters": 'await admin.list_transactions(states=["Ongoing"])',
+        "transactional_id_pattern": 'await admin.list_transactions(pattern="billing-.*")',
+    },
+    "update_features": _first("update_features({...: ...})", "feature_updates", timeout_ms=_within("update_features")),
+}
 CLIENT_ARGUMENTS = {
     "create_partitions": {
         **dict.fromkeys(
@@ -308,7 +411,7 @@ def refuse_arguments(table: Mapping[str, Mapping[str, str]], *, blocking: bool) 
 
     def decorate(kind: _Kind) -> _Kind:
         for name, lines in table.items():
-            setattr(kind, name, _checked(vars(kind)[name], name, lines, blocking=blocking))
+            setattr(kind, name, _checked(getattr(kind, name), name, lines, blocking=blocking))
         return kind
 
     return decorate

@@ -15,6 +15,7 @@ import pytest
 import kafwire
 from kafwire.peer_names import (
     ADMIN,
+    ADMIN_ARGUMENTS,
     BATCH,
     CLIENT,
     CONSUMER,
@@ -43,6 +44,8 @@ ARGUMENTS: list[tuple[Any, dict[str, Table]]] = [
     (kafwire.AsyncProducer, PRODUCER_ARGUMENTS),
     (kafwire.Consumer, CONSUMER_ARGUMENTS),
     (kafwire.AsyncConsumer, CONSUMER_ARGUMENTS),
+    (kafwire.Admin, ADMIN_ARGUMENTS),
+    (kafwire.AsyncAdmin, ADMIN_ARGUMENTS),
     (kafwire.ShareConsumer, SHARE_CONSUMER_ARGUMENTS),
     (kafwire.AsyncShareConsumer, SHARE_CONSUMER_ARGUMENTS),
 ]

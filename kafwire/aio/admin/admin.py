@@ -25,13 +25,14 @@ from kafwire.calls.client import client_cluster, keywords_of
 from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
 from kafwire.handles import refuse_copy
-from kafwire.peer_names import ADMIN, lookup
+from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ClientOptions
 
 
+@refuse_arguments(ADMIN_ARGUMENTS, blocking=False)
 @described_by(ClientConfig)
 class AsyncAdmin(
     AsyncAclAdmin,

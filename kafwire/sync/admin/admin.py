@@ -10,7 +10,7 @@ from kafwire.calls.client import client_cluster, keywords_of
 from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
 from kafwire.handles import refuse_copy
-from kafwire.peer_names import ADMIN, lookup
+from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
 from kafwire.runtime.interfaces import Engine
 from kafwire.sync.admin.acls import AclAdmin
 from kafwire.sync.admin.cluster import ClusterAdmin
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kafwire.config.typed_options import ClientOptions
 
 
+@refuse_arguments(ADMIN_ARGUMENTS, blocking=True)
 @described_by(ClientConfig)
 class Admin(
     AclAdmin,

@@ -24,6 +24,8 @@ from kafwire.peer_names import (
     ADMIN,
     ADMIN_ARGUMENTS,
     BATCH,
+    CLIENT,
+    CLIENT_ARGUMENTS,
     CONSUMER,
     CONSUMER_ARGUMENTS,
     DELIVERY,
@@ -58,7 +60,8 @@ ARGUMENTS: list[tuple[tuple[type, type], dict[str, dict[str, str]]]] = [
     ((kafwire.Producer, kafwire.AsyncProducer), PRODUCER_ARGUMENTS),
     ((kafwire.Consumer, kafwire.AsyncConsumer), CONSUMER_ARGUMENTS),
     ((kafwire.ShareConsumer, kafwire.AsyncShareConsumer), SHARE_CONSUMER_ARGUMENTS),
-    ((kafwire.Client, kafwire.AsyncClient), ADMIN_ARGUMENTS),
+    ((kafwire.Admin, kafwire.AsyncAdmin), ADMIN_ARGUMENTS),
+    ((kafwire.Client, kafwire.AsyncClient), CLIENT_ARGUMENTS),
 ]
 # Of a peer's method by the docstring of a compiled one: `commit([message=None], [offsets=None])`.
 SIGNATURE = r"py:function:: {name}\((.*)\)"
@@ -140,7 +143,7 @@ def test_the_lines_for_deliveries_and_batches_run() -> None:
             for line in lines.values():
                 if not line.startswith("leave it out") and "..." not in line and method != "close":
                     exec(line_for(line, blocking=True), given)
-        for name in ("producer", "consumer", "client"):
+        for name in ("producer", "consumer", "client", "admin"):
             names[name].close()
 
 
@@ -148,7 +151,7 @@ def runnable(table: dict[str, str], *, blocking: bool) -> dict[str, str]:
     """The lines without a `...`, which stands for what a user knows. Those that end something come last."""
     lines = {name: line_for(line, blocking=blocking) for name, line in table.items()}
     found = {name: line for name, line in lines.items() if not line.startswith("leave it out") and "..." not in line}
-    return dict(sorted(found.items(), key=lambda item: ".close()" in item[1]))
+    return dict(sorted(found.items(), key=lambda item: (".close()" in item[1], "delete_groups" in item[1])))
 
 
 def names_of(embedded: EmbeddedKafka, prefix: str) -> dict[str, Any]:
@@ -162,6 +165,7 @@ def names_of(embedded: EmbeddedKafka, prefix: str) -> dict[str, Any]:
         "pyarrow": pa,
         "producer": getattr(kafwire, prefix + "Producer")(embedded.bootstrap),
         "consumer": getattr(kafwire, prefix + "Consumer")(**made, assign=[partition]),
+        "admin": getattr(kafwire, prefix + "Admin")(embedded.bootstrap),
         "client": getattr(kafwire, prefix + "Client")(embedded.bootstrap),
         "values": [b"EWR-IAH"],
         "value": b"EWR-IAH",
@@ -189,11 +193,11 @@ def test_the_lines_of_the_blocking_classes_run() -> None:
         names = names_of(embedded, "")
         names["producer"].send("flights", b"EWR-IAH").result(10)
         (names["batch"],) = names["consumer"].poll(10)
-        for table in (PRODUCER, CONSUMER, ADMIN):
+        for table in (PRODUCER, CONSUMER, CLIENT, ADMIN):
             for name, line in runnable(table, blocking=True).items():
                 names["consumer"].assign(names["partitions"])
                 exec(line, {**names, "partition": 0} if name in BY_NUMBER else names)
-        for name in ("producer", "consumer", "client"):
+        for name in ("producer", "consumer", "client", "admin"):
             names[name].close()
 
 
@@ -202,14 +206,14 @@ def test_the_lines_of_the_async_classes_run() -> None:
         names = names_of(embedded, "Async")
         await names["producer"].send_and_wait("flights", b"EWR-IAH")
         (names["batch"],) = await names["consumer"].poll(10)
-        for table in (PRODUCER, CONSUMER, ADMIN):
+        for table in (PRODUCER, CONSUMER, CLIENT, ADMIN):
             for name, line in runnable(table, blocking=False).items():
                 await names["consumer"].assign(names["partitions"])
                 code = compile(line, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
                 found = eval(code, {**names, "partition": 0} if name in BY_NUMBER else names)
                 if inspect.isawaitable(found):
                     await found
-        for name in ("producer", "consumer", "client"):
+        for name in ("producer", "consumer", "client", "admin"):
             await names[name].close()
 
     with EmbeddedKafka() as embedded:

@@ -139,19 +139,43 @@ def kinds_for_java(*types: str) -> list[str]:
     return [kind.upper().replace("-", "_") for kind in types]
 
 
+def described_options(*, synonyms: bool) -> Comparison:
+    return Comparison(
+        "describeConfigs",
+        lambda scene: {"resources": [*map(pair, resources(scene))], "synonyms": synonyms},
+        lambda admin, scene, on_error: described(admin, scene, on_error, synonyms=synonyms),
+        ours=entries_of,
+        theirs=entries_of_java,
+        aspect="synonyms" if synonyms else "",
+        prepare=Scene.topic,
+    )
+
+
+def altered_options(*, only: bool) -> Comparison:
+    return Comparison(
+        "incrementalAlterConfigs",
+        lambda scene: {"changes": changes_for_java(scene), "validateOnly": only},
+        lambda admin, scene, on_error: altered(admin, scene, on_error, validate_only=only),
+        aspect="validate_only" if only else "",
+        prepare=Scene.topic,
+        twins=True,
+        after=own_options,
+    )
+
+
+def listed_resources(types: tuple[str, ...]) -> Comparison:
+    return Comparison(
+        "listConfigResources",
+        lambda _: {"types": kinds_for_java(*(types or TYPES))},
+        lambda admin, scene, on_error: listed(admin, scene, on_error, *types),
+        theirs=listed_by_java,
+        aspect="_".join(types),
+        prepare=Scene.topic,
+    )
+
+
 COMPARISONS = [
-    *(
-        Comparison(
-            "describeConfigs",
-            lambda scene, synonyms=synonyms: {"resources": [*map(pair, resources(scene))], "synonyms": synonyms},
-            lambda admin, scene, on_error, synonyms=synonyms: described(admin, scene, on_error, synonyms=synonyms),
-            ours=entries_of,
-            theirs=entries_of_java,
-            aspect="synonyms" if synonyms else "",
-            prepare=Scene.topic,
-        )
-        for synonyms in (False, True)
-    ),
+    *(described_options(synonyms=synonyms) for synonyms in (False, True)),
     Comparison(
         "describeConfigs",
         lambda _: {"resources": [["BROKER_LOGGER", "1"]]},
@@ -160,27 +184,6 @@ COMPARISONS = [
         theirs=entries_of_java,
         aspect="loggers",
     ),
-    *(
-        Comparison(
-            "incrementalAlterConfigs",
-            lambda scene, only=only: {"changes": changes_for_java(scene), "validateOnly": only},
-            lambda admin, scene, on_error, only=only: altered(admin, scene, on_error, validate_only=only),
-            aspect="validate_only" if only else "",
-            prepare=Scene.topic,
-            twins=True,
-            after=own_options,
-        )
-        for only in (False, True)
-    ),
-    *(
-        Comparison(
-            "listConfigResources",
-            lambda _, types=types: {"types": kinds_for_java(*(types or TYPES))},
-            lambda admin, scene, on_error, types=types: listed(admin, scene, on_error, *types),
-            theirs=listed_by_java,
-            aspect="_".join(types),
-            prepare=Scene.topic,
-        )
-        for types in ((), ("topic", "broker"))
-    ),
+    *(altered_options(only=only) for only in (False, True)),
+    *(listed_resources(types) for types in ((), ("topic", "broker"))),
 ]

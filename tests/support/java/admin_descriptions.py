@@ -67,19 +67,21 @@ def topics(scene: Scene) -> list[str]:
     return [scene.existing, f"{scene.name}-none"]
 
 
+def lists_of_topics(*, internal: bool) -> Comparison:
+    return Comparison(
+        "listTopics",
+        lambda _: {"internal": internal},
+        lambda admin, _, __: {"all": admin.list_topics(internal=internal)},
+        ours=lambda found: {name: listing(each) for name, each in found.items()},
+        theirs=listings_of_java,
+        aspect="internal" if internal else "",
+        prepare=Scene.topic,
+    )
+
+
 COMPARISONS = [
-    *(
-        Comparison(
-            "listTopics",
-            lambda _, internal=internal: {"internal": internal},
-            lambda admin, _, __, internal=internal: {"all": admin.list_topics(internal=internal)},
-            ours=lambda found: {name: listing(each) for name, each in found.items()},
-            theirs=listings_of_java,
-            aspect="internal" if internal else "",
-            prepare=Scene.topic,
-        )
-        for internal in (False, True)
-    ),
+    lists_of_topics(internal=False),
+    lists_of_topics(internal=True),
     Comparison(
         "describeTopics",
         lambda scene: {"topics": topics(scene)},

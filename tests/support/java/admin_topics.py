@@ -49,7 +49,7 @@ def counts(scene: Scene) -> dict[str, int]:
 
 def deleted(admin: kafwire.Admin, scene: Scene, on_error: OnError) -> dict[str, None]:
     names = [scene.existing, f"{scene.name}-none"]
-    failed: dict[str, Any] = {}
+    failed: dict[Any, Any] = {}
     admin.delete_topics(names, on_error=failed.__setitem__)
     return all_but(names, failed, on_error)
 
