@@ -12,6 +12,7 @@ import click
 from kafwire.cli.admin_client import admin_of, planned
 from kafwire.cli.connection import connection_options_for
 from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.config.sasl_mechanisms import SCRAM_NUMBERS
 
 if TYPE_CHECKING:
     from kafwire.secret import Secret
@@ -34,7 +35,7 @@ A password is no option: every user of this machine can see command lines.
 
 _HEADER = ("USER", "MECHANISM", "ITERATIONS")
 _KEYS = ("user", "mechanism", "iterations")
-_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_MECHANISMS = tuple(SCRAM_NUMBERS)
 _connected = connection_options_for("ClientConfig")
 _as_json = click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each credential.")
 

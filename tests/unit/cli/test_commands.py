@@ -95,7 +95,6 @@ CASES = [
 ]
 LEFT_OUT = {
     "broker": "it runs until a signal: tests/unit/cli/test_broker.py",
-    "copy": "it needs a folder: tests/integration/lake",
     "fuzz": "it harms the server: tests/unit/testing/fuzzer",
     "spark doctor": "it starts a Spark session: tests/unit/cli/test_spark_doctor.py",
     "spark recover": "it needs a checkpoint: tests/spark",
