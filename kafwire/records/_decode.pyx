@@ -205,7 +205,8 @@ cdef int append_records(Columns *c, Payload *in_, const RowFilter *filter) noexc
     cdef int64_t base_offset = in_.base_offset, base_timestamp = in_.base_timestamp, log_append = in_.log_append
     cdef int64_t start = filter.start, limit = filter.end, offset, timestamp
     cdef int32_t highest_delta = in_.last_offset_delta, last_delta = -1, i
-    cdef uint32_t mask = 0 if filter.none else c.columns
+    cdef bint keeps = not filter.none  # without a column too: rows of topic and partition are counted
+    cdef uint32_t mask = c.columns if keeps else 0
     cdef int64_t *offset_column = <int64_t *>c.offset.data if mask & COLUMN_OFFSET else NULL
     cdef int64_t *timestamp_column = <int64_t *>c.timestamp.data if mask & COLUMN_TIMESTAMP else NULL
     cdef int32_t *key_offsets = <int32_t *>c.key.offsets.data if mask & COLUMN_KEY else NULL
@@ -231,7 +232,7 @@ cdef int append_records(Columns *c, Payload *in_, const RowFilter *filter) noexc
         offset = base_offset + record.offset_delta
         timestamp = log_append if is_log_append else \
             <int64_t>(<uint64_t>base_timestamp + <uint64_t>record.timestamp_delta)
-        keep = mask != 0 and offset >= start and offset < limit
+        keep = keeps and offset >= start and offset < limit
         if by_timestamp and keep:
             keep = timestamp >= filter.from_ms and timestamp < filter.to_ms and timestamp != -1
         if record.header_count != 0:

@@ -303,3 +303,12 @@ def test_a_close_waits_for_a_batch_that_is_being_decoded(flavour: Flavour) -> No
 
     flavour.world.run(close())
     assert scan._reader.ended
+
+
+@blocking
+@pytest.mark.parametrize("columns", [["partition"], ["topic"], ["topic", "partition"]], ids="-".join)
+def test_rows_without_a_column_of_records_are_rows(flavour: Flavour, columns: list[str]) -> None:
+    table = pa.table(scanned(flavour, columns=columns))
+    assert (table.num_rows, table.column_names) == (12, columns)
+    if "partition" in columns:
+        assert sorted(table["partition"].to_pylist()) == [0] * 6 + [1] * 6
