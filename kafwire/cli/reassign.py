@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafwire.cli.admin_client import admin_of
+from kafwire.cli.admin_client import admin_of, planned
 from kafwire.cli.connection import connection_options_for
 from kafwire.cli.output import JsonWriter, print_table, say
 from kafwire.cli.partition_names import named_partitions
@@ -110,8 +110,8 @@ def move(
     most = factor or max(map(len, current.values()))
     if most > len(nodes):
         raise click.UsageError(f"--to {wanted}: {most} replicas of a partition need as many brokers")
-    planned = plan(current, nodes, factor)
-    moves = {place: its for place, its in planned.items() if its != list(current[place])}
+    chosen = plan(current, nodes, factor)
+    moves = {place: its for place, its in chosen.items() if its != list(current[place])}
     _show({place: (current[place], its) for place, its in moves.items()}, as_json)
     if not moves:
         return 0
@@ -162,7 +162,7 @@ def _carry_out(
     admin_options: tuple[str | None, _Settings, Path | None],
 ) -> int:
     if not execute:
-        say(f"kafwire reassign {name}: this is only the plan: add --execute to apply it", err=True)
+        planned(f"reassign {name}")
         return 0
     errors: dict[TopicPartition, KafkaError] = {}
     with admin_of(*admin_options) as admin:

@@ -74,15 +74,10 @@ class Snapshot:
         return f"{topics}: {sum(r.end - r.start for r in self.split.ranges)} offsets"
 
     def scan(self, columns: Sequence[str], row_filter: RowFilter = ALL_ROWS) -> Scan:
-        """Read columns of the records that can pass a filter, and perhaps of others.
-
-        The offset comes as well if no other column belongs to the records: a batch is decoded by the record's columns.
-        """
+        """Read columns of the records that can pass a filter, and perhaps of others."""
         unknown = [name for name in columns if name not in self.names]
         if unknown:
             raise ConfigError(f"there is no column {unknown[0]!r}: the columns are {list(self.names)}")
         chosen = [self.names[name] for name in columns]
-        if set(chosen) <= {"topic", "partition"}:
-            chosen.append("offset")
         ending = ended_by_time(self.split, row_filter, self.engine)
         return Scan._passing(self.split, chosen, ending, self.engine)
