@@ -24,9 +24,6 @@ BUSY = {
 }
 # APIs of Kafka 4.4.0 that the embedded broker does not list, and why.
 NOT_SERVED = {
-    "delegation tokens": {
-        "CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken", "DescribeDelegationToken",
-    },
     "brokers among themselves": {
         "InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState",
         "ReadShareGroupStateSummary",

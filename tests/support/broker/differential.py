@@ -42,6 +42,8 @@ LEFT_OUT = {
     "AlterClientQuotas": "quotas are there for all of the cluster",
     "AddRaftVoter": "a listener without a name ends a real node; tests/integration/admin",
     "DescribeQuorum": "offsets, times and endpoints are a cluster's own; tests/integration/admin",
+    "GetTelemetrySubscriptions": "offered only with subscriptions; tests/integration/client/test_metrics_push.py",
+    "PushTelemetry": "offered only with subscriptions; tests/integration/client/test_metrics_push.py",
     "UnregisterBroker": "the cluster loses its broker; tests/integration/admin",
     "UpdateFeatures": "levels are there for all of the cluster; tests/integration/admin",
     "WriteTxnMarkers": "it writes to logs as the cluster's own brokers do; tests/scenarios",

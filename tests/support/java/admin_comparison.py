@@ -75,6 +75,7 @@ class Comparison:
         twins: each side has a scene of its own, for calls that change something; without it, they have the same one.
         after: reads, by kafwire, the effect of the call in a scene: of twins, both have the same.
         on: the cluster: "plain", or "authorized" with ACLs, where ANONYMOUS is a super user.
+        own_by: the field of a list's entries that begins with the scene's name; others belong to other tests.
     """
 
     method: str
@@ -87,6 +88,7 @@ class Comparison:
     twins: bool = False
     after: Callable[[kafwire.Admin, Scene], Any] | None = None
     on: str = "plain"
+    own_by: str | None = None
 
     def __str__(self) -> str:
         return f"{self.method}-{self.aspect}" if self.aspect else self.method
@@ -94,7 +96,7 @@ class Comparison:
     def by_java(self, java: JavaAdmin, scene: Scene) -> JavaOutcome:
         """The outcome of Java's call."""
         found = java.call(scene.bootstrap, self.method, self.arguments(scene))
-        results = {key: self.theirs(value) for key, value in found.results.items()}
+        results = {key: self._own(self.theirs(value), scene) for key, value in found.results.items()}
         return _unnamed(JavaOutcome(results, found.errors), scene)
 
     def by_kafwire(self, admin: kafwire.Admin, scene: Scene) -> JavaOutcome:
@@ -105,7 +107,14 @@ class Comparison:
             errors[shown(key)] = error.name if isinstance(error, BrokerError) else type(error).__name__
 
         found = self.call(admin, scene, on_error)
-        return _unnamed(JavaOutcome({shown(key): self.ours(value) for key, value in found.items()}, errors), scene)
+        results = {shown(key): self._own(self.ours(value), scene) for key, value in found.items()}
+        return _unnamed(JavaOutcome(results, errors), scene)
+
+    def _own(self, listed: Any, scene: Scene) -> Any:
+        """The part of a list that belongs to the scene: other tests share the cluster."""
+        if self.own_by is None:
+            return listed
+        return [each for each in listed if str(each[self.own_by]).startswith(scene.name)]
 
 
 def shown(key: Any) -> str:

@@ -328,7 +328,7 @@ def removal_of_all(kind: str) -> Comparison:
 
 
 COMPARISONS = [
-    Comparison("listGroups", lambda _: {}, listings, theirs=listings_of_java, prepare=with_members),
+    Comparison("listGroups", lambda _: {}, listings, theirs=listings_of_java, prepare=with_members, own_by="groupId"),
     Comparison(
         "listGroups",
         lambda _: {"types": ["share", "streams"], "states": ["Stable"]},
@@ -336,6 +336,7 @@ COMPARISONS = [
         theirs=listings_of_java,
         aspect="types",
         prepare=with_members,
+        own_by="groupId",
     ),
     Comparison(
         "listGroups",
@@ -344,6 +345,7 @@ COMPARISONS = [
         theirs=listings_of_java,
         aspect="protocols",
         prepare=with_offsets,
+        own_by="groupId",
     ),
     *(each for kind in GROUP_TYPES for each in comparisons_of(kind)),
     Comparison(
