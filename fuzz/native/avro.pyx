@@ -8,16 +8,17 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from kafwire.avro._decoder cimport (
-    KW_AVRO_KIND_BOOLEAN, KW_AVRO_KIND_BYTES, KW_AVRO_KIND_FIXED, KW_AVRO_KIND_LIST, ON_BAD_DROP, ON_BAD_NULL,
-    ROWS_DONE, Entry, Layout, Policy, Run, Table, decode_rows, kw_avro_column, kw_avro_columns,
-    kw_avro_export_array, kw_avro_field, run_clear, run_init,
+from kafwire.value_columns._value_columns cimport (
+    KW_KIND_BOOLEAN, KW_KIND_BYTES, KW_KIND_FIXED, KW_KIND_LIST, ON_BAD_DROP, ON_BAD_NULL,
+    ROWS_DONE, Entry, Layout, Policy, Run, Table, decode_rows, kw_column, kw_columns,
+    kw_columns_export_array, kw_field, run_clear, run_init,
 )
 from kafwire.records._arrow cimport ArrowArray
 from kafwire.records._arrow_rows cimport FORM_OFFSETS_64, BytesView
 
 from fuzz.avro_schemas import PAIRS
-from kafwire.avro._decoder import Layout as make_layout, Program as make_program, Table as make_table
+from kafwire.avro._decoder import AvroProgram as make_program
+from kafwire.value_columns._value_columns import Layout as make_layout, Table as make_table
 from kafwire.avro.columns import Columns
 from kafwire.avro.program import compile_program
 from kafwire.avro.schema import parse
@@ -53,10 +54,10 @@ def prepare():
         pairs += 1
 
 
-cdef const char *look_at(const kw_avro_columns *c, int32_t number, int64_t length, uint64_t *hash_) noexcept nogil:
+cdef const char *look_at(const kw_columns *c, int32_t number, int64_t length, uint64_t *hash_) noexcept nogil:
     """Check a column of this length and its children, and take their content into the hash."""
-    cdef const kw_avro_field *field = &c.fields[number]
-    cdef const kw_avro_column *column = &c.columns[number]
+    cdef const kw_field *field = &c.fields[number]
+    cdef const kw_column *column = &c.columns[number]
     cdef const int32_t *offsets = NULL
     cdef const char *wrong
     cdef int64_t i, nulls = 0, size, below = length
@@ -67,7 +68,7 @@ cdef const char *look_at(const kw_avro_columns *c, int32_t number, int64_t lengt
             nulls += not column.validity.data[i >> 3] >> (i & 7) & 1
     if nulls != column.nulls:
         return b"a column counts its nulls wrong"
-    if field.kind == KW_AVRO_KIND_BYTES or field.kind == KW_AVRO_KIND_LIST:
+    if field.kind == KW_KIND_BYTES or field.kind == KW_KIND_LIST:
         below = 0
         if column.offsets is NULL:
             if length:
@@ -81,16 +82,16 @@ cdef const char *look_at(const kw_avro_columns *c, int32_t number, int64_t lengt
             if offsets[0] != 0:
                 return b"offsets do not begin at 0"
             take(hash_, <const uint8_t *>(offsets + 1), 4 * length)
-        if field.kind == KW_AVRO_KIND_BYTES:
+        if field.kind == KW_KIND_BYTES:
             if column.used != below:
                 return b"a column has other bytes than its offsets say"
             if below:
                 take(hash_, column.data.data, below)
             return NULL
     size = 0
-    if field.kind == KW_AVRO_KIND_FIXED:
+    if field.kind == KW_KIND_FIXED:
         size = field.width * length
-    elif field.kind == KW_AVRO_KIND_BOOLEAN:
+    elif field.kind == KW_KIND_BOOLEAN:
         size = length // 8
     if size:
         take(hash_, column.data.data, size)
@@ -108,9 +109,9 @@ cdef void take(uint64_t *hash_, const uint8_t *data, int64_t size) noexcept nogi
         hash_[0] = (hash_[0] ^ data[i]) * 0x100000001B3ULL
 
 
-cdef const char *export_it(const kw_avro_columns *c) noexcept nogil:
+cdef const char *export_it(const kw_columns *c) noexcept nogil:
     cdef ArrowArray array
-    if kw_avro_export_array(c, 0, False, &array) != 0:
+    if kw_columns_export_array(c, 0, False, &array) != 0:
         return b"columns that cannot be exported"
     array.release(&array)
     return NULL

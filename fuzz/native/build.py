@@ -44,7 +44,7 @@ IN_CYTHON = {
     ],
     "codec": ["kafwire._codec"],
     "message": ["kafwire.protocol._message"],
-    "avro": ["kafwire.avro._decoder"],
+    "avro": ["kafwire.avro._decoder", "kafwire.value_columns._value_columns"],
 }
 TARGETS = ("frame", "varint", "header", "snappy", "fast_path", "codec", "message", "avro")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kafwire.value_columns.causes import described
+
 __all__ = ["cause"]
 
 _CAUSES = {
@@ -20,18 +22,9 @@ _CAUSES = {
     13: "a block ends {detail} bytes after the size that it claims",
     14: "a block claims {detail} items without bytes, more than max_empty_items allows",
     15: "{detail} bytes are left after the value",
-    16: "the first byte is {detail}, not the 0 of a value with a schema id",
-    17: "{detail} bytes are too short for a schema id",
-    18: "the value is null",
-    21: "the schema id {detail} is negative",
-    20: "the value alone takes more memory than max_bytes",
 }
-WITHOUT_PLACE = frozenset({16, 17, 18, 21})
-NO_SCHEMA = 19  # the text is the schema's error
 
 
 def cause(kind: int, *, place: str, at: int, detail: int) -> str:
     """Return the cause, with the field and the byte of the value if there are any."""
-    text = _CAUSES[kind].format(detail=detail)
-    where = f"{place}: " if place else ""
-    return f"{where}{text}" + ("" if kind in WITHOUT_PLACE else f" (byte {at})")
+    return described(_CAUSES, kind, place=place, at=at, detail=detail)

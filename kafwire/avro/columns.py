@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from kafwire.avro.schema import Type
 from kafwire.errors import SchemaError
+from kafwire.value_columns.column import BYTES, FIXED, BOOLEAN, LIST, NULL, STRUCT, Column
 
-__all__ = ["Column", "Columns", "Slot"]
-
-# As in `native/columns.h`.
-NULL, BOOLEAN, FIXED, BYTES, LIST, STRUCT = range(6)
-NULLABLE = 2  # a flag of Arrow's C data interface
+__all__ = ["Columns", "Slot"]
 
 MAX_COLUMNS = 10_000
 MAX_PRECISION = 76
@@ -39,19 +35,6 @@ _PLAIN = {
     "bytes": (BYTES, 0, "z"),
     "string": (BYTES, 0, "u"),
 }
-
-
-@dataclass(slots=True)
-class Column:
-    """One column: its kind and width (`native/columns.h`), Arrow's format, and the numbers of its children."""
-
-    kind: int
-    width: int
-    format: str
-    name: str
-    flags: int = NULLABLE
-    children: list[int] = field(default_factory=list)
-    symbols: Sequence[str] | None = None
 
 
 @dataclass(slots=True)

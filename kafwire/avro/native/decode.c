@@ -7,10 +7,10 @@
 
 typedef struct {
     const kw_avro_program *program;
-    kw_avro_columns *columns;
+    kw_columns *columns;
     const uint8_t *begin, *at, *end;
     int64_t empty_items;  /* how many more items without bytes this value may have */
-    kw_avro_failure *failure;
+    kw_failure *failure;
 } Machine;
 
 static int fail(Machine *m, const kw_avro_op *op, int code, int64_t detail) {
@@ -67,37 +67,22 @@ static inline int need(Machine *m, const kw_avro_op *op, int64_t size) {
 /* --- appending ---------------------------------------------------------------------------------------------------- */
 
 static inline int append_fixed(Machine *m, const kw_avro_op *op, const void *value, size_t width) {
-    kw_avro_column *column = &m->columns->columns[op->column];
-    int failed = kw_avro_room(m->columns, op->column);
-    if (failed) return fail(m, op, failed, 0);
-    memcpy(column->data->data + (size_t)column->length * width, value, width);
-    column->length++;
-    return 0;
+    int failed = kw_append_fixed(m->columns, op->column, value, width);
+    return failed ? fail(m, op, failed, 0) : 0;
 }
 
 static inline int append_bytes(Machine *m, const kw_avro_op *op, const uint8_t *data, int64_t size) {
-    kw_avro_column *column = &m->columns->columns[op->column];
-    int failed = kw_avro_room(m->columns, op->column);
-    if (!failed && (!column->data || column->data->capacity < (size_t)(column->used + size)))
-        failed = kw_avro_grow_data(m->columns, column, size);
-    if (failed) return fail(m, op, failed, 0);
-    if (size) memcpy(column->data->data + column->used, data, (size_t)size);
-    column->used += size;
-    ((int32_t *)column->offsets->data)[++column->length] = (int32_t)column->used;
-    return 0;
+    int failed = kw_append_bytes(m->columns, op->column, data, size);
+    return failed ? fail(m, op, failed, 0) : 0;
 }
 
 static int append_boolean(Machine *m, const kw_avro_op *op) {
-    kw_avro_column *column = &m->columns->columns[op->column];
     int failed = need(m, op, 1);
     if (failed) return failed;
     if (*m->at > 1) return fail(m, op, KW_AVRO_BAD_BOOLEAN, *m->at);
-    failed = kw_avro_room(m->columns, op->column);
+    failed = kw_append_boolean(m->columns, op->column, *m->at);
     if (failed) return fail(m, op, failed, 0);
-    uint8_t *byte = &column->data->data[column->length >> 3];
-    uint8_t bit = (uint8_t)(1 << (column->length & 7));
-    *byte = *m->at++ ? *byte | bit : *byte & (uint8_t)~bit;
-    column->length++;
+    m->at++;
     return 0;
 }
 
@@ -200,11 +185,11 @@ static int append_enum(Machine *m, const kw_avro_op *op) {
 }
 
 static int append_struct(Machine *m, const kw_avro_op *op) {
-    const kw_avro_field *field = &m->columns->fields[op->column];
-    int failed = kw_avro_room(m->columns, op->column);
+    const kw_field *field = &m->columns->fields[op->column];
+    int failed = kw_columns_room(m->columns, op->column);
     if (op->code == KW_AVRO_OP_OTHERS_NULL)
         for (int32_t i = 0; !failed && i < field->children; i++)
-            if (i != op->a) failed = kw_avro_append_null(m->columns, field->child[i]);
+            if (i != op->a) failed = kw_columns_append_null(m->columns, field->child[i]);
     if (failed) return fail(m, op, failed, 0);
     m->columns->columns[op->column].length++;
     return 0;
@@ -233,11 +218,9 @@ static int read_block(Machine *m, const kw_avro_op *op, int64_t *count, const ui
 
 static int append_blocks(Machine *m, const kw_avro_op *op) {
     const kw_avro_op *body = op + 1, *end = m->program->ops + op->a;
-    int32_t child = m->columns->fields[op->column].child[0];
     const uint8_t *behind;
     int64_t count = 0;
-    int failed = kw_avro_room(m->columns, op->column);
-    if (failed) return fail(m, op, failed, 0);
+    int failed;
     for (;;) {
         failed = read_block(m, op, &count, &behind);
         if (failed) return failed;
@@ -253,9 +236,8 @@ static int append_blocks(Machine *m, const kw_avro_op *op) {
         if (behind && m->at != behind) return fail(m, op, KW_AVRO_BAD_BLOCK, m->at - behind);
     }
     if (behind && m->at != behind) return fail(m, op, KW_AVRO_BAD_BLOCK, m->at - behind);
-    kw_avro_column *column = &m->columns->columns[op->column];
-    ((int32_t *)column->offsets->data)[++column->length] = (int32_t)m->columns->columns[child].length;
-    return 0;
+    failed = kw_append_list(m->columns, op->column);
+    return failed ? fail(m, op, failed, 0) : 0;
 }
 
 static int skip_blocks(Machine *m, const kw_avro_op *op) {
@@ -299,7 +281,7 @@ static int append(Machine *m, const kw_avro_op *op) {
     int failed;
     switch (op->code) {
     case KW_AVRO_OP_NULL:
-        failed = kw_avro_append_null(m->columns, op->column);
+        failed = kw_columns_append_null(m->columns, op->column);
         return failed ? fail(m, op, failed, 0) : 0;
     case KW_AVRO_OP_BOOLEAN:
         return append_boolean(m, op);
@@ -378,10 +360,12 @@ static int run(Machine *m, const kw_avro_op *op, const kw_avro_op *end) {
     return 0;
 }
 
-int kw_avro_decode(const kw_avro_program *program, kw_avro_columns *columns, const uint8_t *data, size_t size,
-                   int64_t max_empty_items, kw_avro_failure *failure) {
-    Machine m = {program, columns, data, data, data + size, max_empty_items, failure};
-    int failed = run(&m, program->ops, program->ops + program->count);
+int kw_avro_decode(const void *program, kw_columns *columns, kw_scratch *scratch, const uint8_t *data, size_t size,
+                   int64_t max_empty_items, kw_failure *failure) {
+    const kw_avro_program *operations = program;
+    Machine m = {operations, columns, data, data, data + size, max_empty_items, failure};
+    (void)scratch;
+    int failed = run(&m, operations->ops, operations->ops + operations->count);
     if (!failed && m.at != m.end) {
         failure->code = failed = KW_AVRO_BAD_TRAILING;
         failure->where = 0;

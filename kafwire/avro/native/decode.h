@@ -4,7 +4,7 @@
 #ifndef KAFWIRE_AVRO_DECODE_H
 #define KAFWIRE_AVRO_DECODE_H
 
-#include "kafwire/avro/native/columns.h"
+#include "kafwire/value_columns/native/columns.h"
 
 /* The same numbers as in `kafwire/avro/program.py`. */
 enum {
@@ -36,7 +36,7 @@ enum {
     KW_AVRO_OP_SKIP_BLOCKS   /* as KW_AVRO_OP_BLOCKS */
 };
 
-/* Causes of bad values, besides KW_AVRO_NO_MEMORY and KW_AVRO_FULL. `kafwire/avro/causes.py` has the texts. */
+/* Causes of bad values, besides those of all formats. `kafwire/avro/causes.py` has the texts. */
 enum {
     KW_AVRO_BAD_TRUNCATED = 1,
     KW_AVRO_BAD_VARINT,
@@ -52,13 +52,7 @@ enum {
     KW_AVRO_BAD_COUNT,
     KW_AVRO_BAD_BLOCK,
     KW_AVRO_BAD_EMPTY_ITEMS,
-    KW_AVRO_BAD_TRAILING,
-    KW_AVRO_BAD_MAGIC,
-    KW_AVRO_BAD_HEADER,
-    KW_AVRO_BAD_NULL,
-    KW_AVRO_BAD_SCHEMA,
-    KW_AVRO_BAD_TOO_LARGE,
-    KW_AVRO_BAD_ID
+    KW_AVRO_BAD_TRAILING
 };
 
 typedef struct kw_avro_op {
@@ -75,15 +69,8 @@ typedef struct kw_avro_program {
     const uint8_t *constants;
 } kw_avro_program;
 
-typedef struct kw_avro_failure {
-    int32_t code;
-    int32_t where;
-    int64_t at;  /* bytes of the value already read */
-    int64_t detail;  /* the wrong number */
-} kw_avro_failure;
-
-/* Appends one value to all columns. 0, or a code; then `columns` has a part of the row, and *failure the cause. */
-int kw_avro_decode(const kw_avro_program *program, kw_avro_columns *columns, const uint8_t *data, size_t size,
-                   int64_t max_empty_items, kw_avro_failure *failure);
+/* A `kw_decode` of `kw_avro_program`. */
+int kw_avro_decode(const void *program, kw_columns *columns, kw_scratch *scratch, const uint8_t *data, size_t size,
+                   int64_t max_empty_items, kw_failure *failure);
 
 #endif

@@ -1,4 +1,4 @@
-"""Decodes framed Avro values to Arrow columns, without the GIL; see `native/decode.h` and `native/columns.h`."""
+"""Decodes values to Arrow columns, without the GIL, by a format's decoder; see `native/columns.h`."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafwire.memory._buffer cimport kw_buf, kw_pool
@@ -6,18 +6,24 @@ from kafwire.records._arrow cimport ArrowArray, ArrowSchema
 from kafwire.records._arrow_rows cimport BytesView
 
 
-cdef extern from "kafwire/avro/native/columns.h" nogil:
+cdef extern from "kafwire/value_columns/native/columns.h" nogil:
     enum:
-        KW_AVRO_KIND_NULL
-        KW_AVRO_KIND_BOOLEAN
-        KW_AVRO_KIND_FIXED
-        KW_AVRO_KIND_BYTES
-        KW_AVRO_KIND_LIST
-        KW_AVRO_KIND_STRUCT
-        KW_AVRO_OK
-        KW_AVRO_NO_MEMORY
-        KW_AVRO_FULL
-    ctypedef struct kw_avro_field:
+        KW_KIND_NULL
+        KW_KIND_BOOLEAN
+        KW_KIND_FIXED
+        KW_KIND_BYTES
+        KW_KIND_LIST
+        KW_KIND_STRUCT
+        KW_COLUMNS_OK
+        KW_COLUMNS_NO_MEMORY
+        KW_COLUMNS_FULL
+        KW_BAD_MAGIC
+        KW_BAD_HEADER
+        KW_BAD_NULL
+        KW_BAD_SCHEMA
+        KW_BAD_TOO_LARGE
+        KW_BAD_ID
+    ctypedef struct kw_field:
         int32_t kind
         int32_t width
         int32_t children
@@ -28,7 +34,7 @@ cdef extern from "kafwire/avro/native/columns.h" nogil:
         kw_buf *symbol_offsets
         kw_buf *symbol_data
         int64_t symbols
-    ctypedef struct kw_avro_column:
+    ctypedef struct kw_column:
         int64_t length
         int64_t capacity
         int64_t nulls
@@ -36,70 +42,50 @@ cdef extern from "kafwire/avro/native/columns.h" nogil:
         kw_buf *validity
         kw_buf *offsets
         kw_buf *data
-    ctypedef struct kw_avro_columns:
-        const kw_avro_field *fields
-        kw_avro_column *columns
+    ctypedef struct kw_columns:
+        const kw_field *fields
+        kw_column *columns
         int32_t count
         kw_pool *pool
         size_t allocated
         size_t limit
-    void kw_avro_expect(kw_avro_columns *c, int32_t number, int64_t rows)
-    int kw_avro_append_null(kw_avro_columns *c, int32_t number)
-    void kw_avro_truncate(kw_avro_columns *c, int32_t number, int64_t length)
-    void kw_avro_clear(kw_avro_columns *c)
-    int kw_avro_export_schema(const kw_avro_field *fields, int32_t number, ArrowSchema *out)
-    int kw_avro_export_array(const kw_avro_columns *c, int32_t number, int valid, ArrowArray *out)
-
-
-cdef extern from "kafwire/avro/native/decode.h" nogil:
-    enum:
-        KW_AVRO_BAD_TRAILING
-        KW_AVRO_BAD_MAGIC
-        KW_AVRO_BAD_HEADER
-        KW_AVRO_BAD_NULL
-        KW_AVRO_BAD_SCHEMA
-        KW_AVRO_BAD_TOO_LARGE
-        KW_AVRO_BAD_ID
-    ctypedef struct kw_avro_op:
-        int32_t code
-        int32_t column
-        int32_t where
-        int64_t a
-        int64_t b
-        int64_t c
-    ctypedef struct kw_avro_program:
-        const kw_avro_op *ops
-        int32_t count
-        const int32_t *tables
-        const uint8_t *constants
-    ctypedef struct kw_avro_failure:
+    ctypedef struct kw_failure:
         int32_t code
         int32_t where
         int64_t at
         int64_t detail
-    int kw_avro_decode(const kw_avro_program *program, kw_avro_columns *columns, const uint8_t *data, size_t size,
-                       int64_t max_empty_items, kw_avro_failure *failure)
+    ctypedef struct kw_scratch:
+        void *memory
+        size_t size
+    ctypedef int (*kw_decode)(const void *program, kw_columns *columns, kw_scratch *scratch, const uint8_t *data,
+                              size_t size, int64_t max_empty_items, kw_failure *failure) noexcept nogil
+    void kw_columns_expect(kw_columns *c, int32_t number, int64_t rows)
+    int kw_columns_append_null(kw_columns *c, int32_t number)
+    void kw_columns_truncate(kw_columns *c, int32_t number, int64_t length)
+    void kw_columns_clear(kw_columns *c)
+    int kw_columns_export_schema(const kw_field *fields, int32_t number, ArrowSchema *out)
+    int kw_columns_export_array(const kw_columns *c, int32_t number, int valid, ArrowArray *out)
 
 
 cdef class Layout:
-    cdef kw_avro_field *fields
+    cdef kw_field *fields
     cdef int32_t *child_numbers
     cdef int32_t count
     cdef object held  # owns the memory of the fields' texts
-    cdef int set_symbols(self, kw_avro_field *field, list symbols) except -1
+    cdef int set_symbols(self, kw_field *field, list symbols) except -1
 
 
+# A decoder's program for one writer's schema; a format's class sets both.
 cdef class Program:
-    cdef kw_avro_program program
-    cdef kw_avro_op *ops
-    cdef int32_t *tables
-    cdef bytes constants
+    cdef kw_decode decode
+    cdef const void *program
 
 
 # The program of a schema id. A table is immutable: a new id makes another table.
 cdef struct Entry:
     int32_t id
-    const kw_avro_program *program  # NULL: values with this id are bad
+    kw_decode decode  # NULL: values with this id are bad
+    const void *program
 
 
 cdef class Table:
@@ -111,7 +97,7 @@ cdef class Table:
 cdef struct Bad:
     int64_t row
     int32_t id  # -1: none was read
-    kw_avro_failure failure
+    kw_failure failure
 
 
 cdef enum:
@@ -137,7 +123,8 @@ cdef struct Policy:
 
 cdef struct Run:
     Policy policy
-    kw_avro_columns columns
+    kw_columns columns
+    kw_scratch scratch
     const Entry *last
     int64_t first  # the first row of this part
     int32_t wanted  # ROWS_NEED_SCHEMA: the id

@@ -1,5 +1,5 @@
 /* decoder: its lines are counted by scripts/coverage.py */
-#include "kafwire/avro/native/columns.h"
+#include "kafwire/value_columns/native/columns.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,44 +9,44 @@ enum { FIRST_CAPACITY = 64 };
 static size_t bitmap_bytes(int64_t values) { return (size_t)(values + 7) / 8; }
 
 /* Keeps `used` bytes. */
-static int grow_buffer(kw_avro_columns *c, kw_buf **buf, size_t used, size_t wanted) {
+static int grow_buffer(kw_columns *c, kw_buf **buf, size_t used, size_t wanted) {
     size_t before = *buf ? (*buf)->capacity : 0;
-    if (*buf && wanted <= before) return KW_AVRO_OK;
-    if (wanted - before > c->limit || c->allocated > c->limit - (wanted - before)) return KW_AVRO_FULL;
+    if (*buf && wanted <= before) return KW_COLUMNS_OK;
+    if (wanted - before > c->limit || c->allocated > c->limit - (wanted - before)) return KW_COLUMNS_FULL;
     if (*buf) {
         (*buf)->size = used;
-        if (kw_buf_reserve(buf, wanted)) return KW_AVRO_NO_MEMORY;
+        if (kw_buf_reserve(buf, wanted)) return KW_COLUMNS_NO_MEMORY;
     } else {
         *buf = kw_buf_new(c->pool, wanted);
-        if (!*buf) return KW_AVRO_NO_MEMORY;
+        if (!*buf) return KW_COLUMNS_NO_MEMORY;
     }
     c->allocated += wanted - before;
-    return KW_AVRO_OK;
+    return KW_COLUMNS_OK;
 }
 
 /* Bits are set in advance, so that only nulls touch the bitmap. */
-static int grow_validity(kw_avro_columns *c, kw_avro_column *column, int64_t capacity) {
+static int grow_validity(kw_columns *c, kw_column *column, int64_t capacity) {
     size_t used = column->validity ? bitmap_bytes(column->length) : 0;
     size_t wanted = bitmap_bytes(capacity);
     int failed = grow_buffer(c, &column->validity, used, wanted);
     if (failed) return failed;
     memset(column->validity->data + used, 0xFF, wanted - used);
-    return KW_AVRO_OK;
+    return KW_COLUMNS_OK;
 }
 
-static int set_capacity(kw_avro_columns *c, int32_t number, int64_t capacity) {
-    const kw_avro_field *field = &c->fields[number];
-    kw_avro_column *column = &c->columns[number];
-    int failed = KW_AVRO_OK;
+static int set_capacity(kw_columns *c, int32_t number, int64_t capacity) {
+    const kw_field *field = &c->fields[number];
+    kw_column *column = &c->columns[number];
+    int failed = KW_COLUMNS_OK;
     switch (field->kind) {
-    case KW_AVRO_KIND_BOOLEAN:
+    case KW_KIND_BOOLEAN:
         failed = grow_buffer(c, &column->data, bitmap_bytes(column->length), bitmap_bytes(capacity));
         break;
-    case KW_AVRO_KIND_FIXED:
+    case KW_KIND_FIXED:
         failed = grow_buffer(c, &column->data, (size_t)(column->length * field->width), (size_t)(capacity * field->width));
         break;
-    case KW_AVRO_KIND_BYTES:
-    case KW_AVRO_KIND_LIST: {
+    case KW_KIND_BYTES:
+    case KW_KIND_LIST: {
         int fresh = !column->offsets;
         failed = grow_buffer(c, &column->offsets, 4 * (size_t)(column->length + 1), 4 * (size_t)(capacity + 1));
         if (!failed && fresh) ((int32_t *)column->offsets->data)[0] = 0;
@@ -60,70 +60,70 @@ static int set_capacity(kw_avro_columns *c, int32_t number, int64_t capacity) {
     return failed;
 }
 
-int kw_avro_grow(kw_avro_columns *c, int32_t number) {
-    kw_avro_column *column = &c->columns[number];
-    if (column->length >= INT32_MAX) return KW_AVRO_FULL;  /* offsets of a list could not address the next one */
+int kw_columns_grow(kw_columns *c, int32_t number) {
+    kw_column *column = &c->columns[number];
+    if (column->length >= INT32_MAX) return KW_COLUMNS_FULL;  /* offsets of a list could not address the next one */
     int64_t capacity = column->capacity < FIRST_CAPACITY ? FIRST_CAPACITY : 2 * column->capacity;
     return set_capacity(c, number, capacity);
 }
 
-int kw_avro_grow_data(kw_avro_columns *c, kw_avro_column *column, int64_t size) {
-    if (size > INT32_MAX - column->used) return KW_AVRO_FULL;
+int kw_columns_grow_data(kw_columns *c, kw_column *column, int64_t size) {
+    if (size > INT32_MAX - column->used) return KW_COLUMNS_FULL;
     size_t wanted = (size_t)(column->used + size);
     size_t before = column->data ? column->data->capacity : 0;
-    if (column->data && wanted <= before) return KW_AVRO_OK;
+    if (column->data && wanted <= before) return KW_COLUMNS_OK;
     if (wanted < 2 * before) wanted = 2 * before;
     if (wanted < FIRST_CAPACITY) wanted = FIRST_CAPACITY;
     return grow_buffer(c, &column->data, (size_t)column->used, wanted);
 }
 
-void kw_avro_expect(kw_avro_columns *c, int32_t number, int64_t rows) {
-    const kw_avro_field *field = &c->fields[number];
+void kw_columns_expect(kw_columns *c, int32_t number, int64_t rows) {
+    const kw_field *field = &c->fields[number];
     if (rows > c->columns[number].capacity) (void)set_capacity(c, number, rows);
-    if (field->kind != KW_AVRO_KIND_STRUCT) return;
-    for (int32_t i = 0; i < field->children; i++) kw_avro_expect(c, field->child[i], rows);
+    if (field->kind != KW_KIND_STRUCT) return;
+    for (int32_t i = 0; i < field->children; i++) kw_columns_expect(c, field->child[i], rows);
 }
 
-int kw_avro_append_null(kw_avro_columns *c, int32_t number) {
-    const kw_avro_field *field = &c->fields[number];
-    kw_avro_column *column = &c->columns[number];
+int kw_columns_append_null(kw_columns *c, int32_t number) {
+    const kw_field *field = &c->fields[number];
+    kw_column *column = &c->columns[number];
     int64_t row = column->length;
-    int failed = kw_avro_room(c, number);
+    int failed = kw_columns_room(c, number);
     if (failed) return failed;
-    if (field->kind == KW_AVRO_KIND_NULL) {
+    if (field->kind == KW_KIND_NULL) {
         column->length++;
-        return KW_AVRO_OK;
+        return KW_COLUMNS_OK;
     }
     if (!column->validity) {
         failed = grow_validity(c, column, column->capacity);
         if (failed) return failed;
     }
     switch (field->kind) {
-    case KW_AVRO_KIND_BOOLEAN:
+    case KW_KIND_BOOLEAN:
         column->data->data[row >> 3] &= (uint8_t)~(1 << (row & 7));
         break;
-    case KW_AVRO_KIND_FIXED:
+    case KW_KIND_FIXED:
         memset(column->data->data + row * field->width, 0, (size_t)field->width);
         break;
-    case KW_AVRO_KIND_BYTES:
-    case KW_AVRO_KIND_LIST:
+    case KW_KIND_BYTES:
+    case KW_KIND_LIST:
         ((int32_t *)column->offsets->data)[row + 1] = ((int32_t *)column->offsets->data)[row];
         break;
     default:
         for (int32_t i = 0; i < field->children; i++) {
-            failed = kw_avro_append_null(c, field->child[i]);
+            failed = kw_columns_append_null(c, field->child[i]);
             if (failed) return failed;
         }
     }
     column->validity->data[row >> 3] &= (uint8_t)~(1 << (row & 7));
     column->nulls++;
     column->length++;
-    return KW_AVRO_OK;
+    return KW_COLUMNS_OK;
 }
 
-void kw_avro_truncate(kw_avro_columns *c, int32_t number, int64_t length) {
-    const kw_avro_field *field = &c->fields[number];
-    kw_avro_column *column = &c->columns[number];
+void kw_columns_truncate(kw_columns *c, int32_t number, int64_t length) {
+    const kw_field *field = &c->fields[number];
+    kw_column *column = &c->columns[number];
     if (column->length < length) length = column->length;
     if (column->validity) {
         for (int64_t i = length; i < column->length; i++) {
@@ -132,12 +132,12 @@ void kw_avro_truncate(kw_avro_columns *c, int32_t number, int64_t length) {
         }
     }
     column->length = length;
-    if (field->kind == KW_AVRO_KIND_BYTES) column->used = column->offsets ? ((int32_t *)column->offsets->data)[length] : 0;
-    if (field->kind == KW_AVRO_KIND_LIST) length = column->offsets ? ((int32_t *)column->offsets->data)[length] : 0;
-    for (int32_t i = 0; i < field->children; i++) kw_avro_truncate(c, field->child[i], length);
+    if (field->kind == KW_KIND_BYTES) column->used = column->offsets ? ((int32_t *)column->offsets->data)[length] : 0;
+    if (field->kind == KW_KIND_LIST) length = column->offsets ? ((int32_t *)column->offsets->data)[length] : 0;
+    for (int32_t i = 0; i < field->children; i++) kw_columns_truncate(c, field->child[i], length);
 }
 
-void kw_avro_clear(kw_avro_columns *c) {
+void kw_columns_clear(kw_columns *c) {
     for (int32_t i = 0; i < c->count; i++) {
         kw_buf_unref(c->columns[i].validity);
         kw_buf_unref(c->columns[i].offsets);
@@ -198,25 +198,25 @@ static SchemaOwner *open_schema(struct ArrowSchema *out, const char *format, con
     return owner;
 }
 
-int kw_avro_export_schema(const kw_avro_field *fields, int32_t number, struct ArrowSchema *out) {
-    const kw_avro_field *field = &fields[number];
+int kw_columns_export_schema(const kw_field *fields, int32_t number, struct ArrowSchema *out) {
+    const kw_field *field = &fields[number];
     SchemaOwner *owner = open_schema(out, field->format, field->name, field->children);
-    if (!owner) return KW_AVRO_NO_MEMORY;
+    if (!owner) return KW_COLUMNS_NO_MEMORY;
     out->flags = field->flags;
     for (int32_t i = 0; i < field->children; i++) {
-        if (kw_avro_export_schema(fields, field->child[i], &owner->children[i])) {
+        if (kw_columns_export_schema(fields, field->child[i], &owner->children[i])) {
             out->release(out);
-            return KW_AVRO_NO_MEMORY;
+            return KW_COLUMNS_NO_MEMORY;
         }
     }
     if (field->symbol_offsets) {
         if (!open_schema(&owner->dictionary, "u", "", 0)) {
             out->release(out);
-            return KW_AVRO_NO_MEMORY;
+            return KW_COLUMNS_NO_MEMORY;
         }
         out->dictionary = &owner->dictionary;
     }
-    return KW_AVRO_OK;
+    return KW_COLUMNS_OK;
 }
 
 /* --- arrays ------------------------------------------------------------------------------------------------------- */
@@ -270,39 +270,39 @@ static ArrayOwner *open_array(struct ArrowArray *out, int64_t length, int64_t nu
     return owner;
 }
 
-static ArrayOwner *open_column(const kw_avro_field *field, const kw_avro_column *column, int valid,
+static ArrayOwner *open_column(const kw_field *field, const kw_column *column, int valid,
                                struct ArrowArray *out) {
     int64_t nulls = valid ? 0 : column->nulls;
     switch (field->kind) {
-    case KW_AVRO_KIND_NULL:
+    case KW_KIND_NULL:
         return open_array(out, column->length, column->length, 0, NULL, NULL, NULL, 0);
-    case KW_AVRO_KIND_STRUCT:
+    case KW_KIND_STRUCT:
         return open_array(out, column->length, nulls, 1, column->validity, NULL, NULL, field->children);
-    case KW_AVRO_KIND_LIST:
+    case KW_KIND_LIST:
         return open_array(out, column->length, nulls, 2, column->validity, column->offsets, NULL, field->children);
-    case KW_AVRO_KIND_BYTES:
+    case KW_KIND_BYTES:
         return open_array(out, column->length, nulls, 3, column->validity, column->offsets, column->data, 0);
     default:
         return open_array(out, column->length, nulls, 2, column->validity, column->data, NULL, 0);
     }
 }
 
-int kw_avro_export_array(const kw_avro_columns *c, int32_t number, int valid, struct ArrowArray *out) {
-    const kw_avro_field *field = &c->fields[number];
+int kw_columns_export_array(const kw_columns *c, int32_t number, int valid, struct ArrowArray *out) {
+    const kw_field *field = &c->fields[number];
     ArrayOwner *owner = open_column(field, &c->columns[number], valid, out);
-    if (!owner) return KW_AVRO_NO_MEMORY;
+    if (!owner) return KW_COLUMNS_NO_MEMORY;
     for (int32_t i = 0; i < field->children; i++) {
-        if (kw_avro_export_array(c, field->child[i], 0, &owner->children[i])) {
+        if (kw_columns_export_array(c, field->child[i], 0, &owner->children[i])) {
             out->release(out);
-            return KW_AVRO_NO_MEMORY;
+            return KW_COLUMNS_NO_MEMORY;
         }
     }
     if (field->symbol_offsets) {
         if (!open_array(&owner->dictionary, field->symbols, 0, 3, NULL, field->symbol_offsets, field->symbol_data, 0)) {
             out->release(out);
-            return KW_AVRO_NO_MEMORY;
+            return KW_COLUMNS_NO_MEMORY;
         }
         out->dictionary = &owner->dictionary;
     }
-    return KW_AVRO_OK;
+    return KW_COLUMNS_OK;
 }

@@ -1,0 +1,1 @@
+"""Arrow columns of decoded values, for all formats. Pure: no sockets, no clock."""
