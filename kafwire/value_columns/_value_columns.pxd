@@ -55,8 +55,7 @@ cdef extern from "kafwire/value_columns/native/columns.h" nogil:
         int64_t at
         int64_t detail
     ctypedef struct kw_scratch:
-        void *memory
-        size_t size
+        void (*release)(kw_scratch *scratch) noexcept nogil
     ctypedef int (*kw_decode)(const void *program, kw_columns *columns, kw_scratch *scratch, const uint8_t *data,
                               size_t size, int64_t max_empty_items, kw_failure *failure) noexcept nogil
     void kw_columns_expect(kw_columns *c, int32_t number, int64_t rows)

@@ -155,11 +155,11 @@ cdef void run_clear(Run *run) noexcept nogil:
         kw_columns_clear(&run.columns)
     free(run.columns.columns)
     free(run.bad)
-    free(run.scratch.memory)
+    if run.scratch.release is not NULL:
+        run.scratch.release(&run.scratch)
     run.columns.columns = NULL
     run.bad = NULL
-    run.scratch.memory = NULL
-    run.scratch.size = 0
+    memset(&run.scratch, 0, sizeof(run.scratch))
     run.bad_count = run.bad_capacity = 0
 
 

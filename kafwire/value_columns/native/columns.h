@@ -83,10 +83,11 @@ typedef struct kw_failure {
     int64_t detail;  /* the wrong number */
 } kw_failure;
 
-/* Memory that a decoder keeps from value to value; the owner of the columns frees it. */
+/* Memory that a decoder keeps from value to value; the owner of the columns calls `release`, if it is set. */
 typedef struct kw_scratch {
     void *memory;
     size_t size;
+    void (*release)(struct kw_scratch *scratch);
 } kw_scratch;
 
 /* A format's decoder: appends one value to all columns. 0, or a code; then `columns` has a part of the row, and *failure
