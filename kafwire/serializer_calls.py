@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafwire.errors import ConfigError, DecodeError, KafkaError, SerializationError
 from kafwire.records._records import Batch, Record, RecordIterator
@@ -91,6 +91,15 @@ class Serializers:
             yield _with_headers(rows, headers) if headers else rows
 
 
+class _Place(NamedTuple):
+    """The place of rows, all of one partition: the offsets are -1 if they are not read."""
+
+    topic: str | None
+    partition: int | None
+    first: int
+    last: int
+
+
 class Deserializers:
     """The deserializers of one reader; its batches call them."""
 
@@ -151,18 +160,26 @@ class Deserializers:
 
     def to_arrow(self, batch: Batch, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Deserialize the batch's keys and values whose deserializer has a method for whole columns."""
+        return self._typed(rows, _Place(batch.topic, batch.partition, batch.base_offset, batch.next_offset - 1))
+
+    def stream_rows(self, rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
+        """Deserialize rows of an Arrow stream, all of one partition. `topic` is "" if the column `topic` names it."""
+        if not rows.num_rows:
+            return self._typed(rows, _Place(topic, None, -1, -1))
+        named, numbers, offsets = (self._beside(rows, column) for column in ("topic", "partition", "offset"))
+        topic = topic if named is None else named[0].as_py()
+        partition = None if numbers is None else numbers[0].as_py()
+        first, last = (-1, -1) if offsets is None else (offsets[0].as_py(), offsets[-1].as_py())
+        return self._typed(rows, _Place(topic, partition, first, last))
+
+    def _typed(self, rows: pa.RecordBatch, place: _Place) -> pa.RecordBatch:
         for part, codec in (("key", self._key), ("value", self._value)):
             name = self._names.get(part, part)
             at = rows.schema.get_field_index(name)
             if at >= 0 and codec is not None and codec.column is not None:
-                ctx = ColumnContext(
-                    batch.topic or "",
-                    part,
-                    batch.partition,
-                    self._beside(rows, "headers"),
-                    self._beside(rows, "offset"),
-                )
-                rows = rows.set_column(at, name, _column(codec, rows.column(at), ctx, batch))
+                headers, offsets = self._beside(rows, "headers"), self._beside(rows, "offset")
+                ctx = ColumnContext(place.topic or "", part, place.partition, headers, offsets)
+                rows = rows.set_column(at, name, _column(codec, rows.column(at), ctx, place))
         return rows
 
     def _beside(self, rows: pa.RecordBatch, column: str) -> Any:
@@ -283,7 +300,7 @@ def _bytes(made: Any, topic: str, part: str) -> Any:
     return made
 
 
-def _column(codec: Codec, column: Any, ctx: ColumnContext, batch: Batch | None = None) -> Any:
+def _column(codec: Codec, column: Any, ctx: ColumnContext, place: _Place | None = None) -> Any:
     """Convert a column by a codec's method for columns; the result must have as many rows, and the same nulls.
 
     Bad records may be nulls, too, if the codec says so.
@@ -293,10 +310,10 @@ def _column(codec: Codec, column: Any, ctx: ColumnContext, batch: Batch | None =
     assert codec.column is not None
     try:
         made = pa.array(codec.column(column, ctx))
-        if len(made) != len(column) or not _has_nulls_of(made, column, more=batch is not None and codec.adds_nulls):
+        if len(made) != len(column) or not _has_nulls_of(made, column, more=place is not None and codec.adds_nulls):
             raise ValueError(f"of {len(column)} rows, {column.null_count} null, it made {len(made)}, {made.null_count}")
     except Exception as error:
-        raise _failed_column(error, ctx, batch) from error
+        raise _failed_column(error, ctx, place) from error
     return made
 
 
@@ -309,28 +326,26 @@ def _has_nulls_of(made: Any, column: Any, *, more: bool) -> bool:
     return bool(made.filter(column.is_null()).null_count == column.null_count)
 
 
-def _failed_column(error: Exception, ctx: ColumnContext, batch: Batch | None) -> SerializationError:
+def _failed_column(error: Exception, ctx: ColumnContext, place: _Place | None) -> SerializationError:
     """Return the error of a column; it names the record of a `DecodeError`."""
-    if batch is None:
+    if place is None:
         text = f"the column {ctx.field} of {ctx.topic or None} cannot be serialized: {_text_of(error)}"
         return SerializationError(text, topic=ctx.topic, part=ctx.field)
-    offset = batch.base_offset
-    where = f"offsets {offset} to {batch.next_offset - 1}"
-    remedy = ""
-    if isinstance(error, DecodeError):
-        named = ctx.of_row(error.row).offset
-        if named >= 0:
-            offset, where = named, f"at offset {named}"
-            remedy = (
-                f"; to skip it, seek(TopicPartition({batch.topic!r}, {batch.partition}), {offset + 1}), or give the "
-                'format on_bad="null"'
-            )
+    offset, remedy = place.first, ""
+    where = "" if offset < 0 else f", offsets {offset} to {place.last},"
+    named = ctx.of_row(error.row).offset if isinstance(error, DecodeError) else -1
+    if named >= 0:
+        offset, where = named, f" at offset {named}"
+        remedy = (
+            f"; to skip it, seek(TopicPartition({place.topic!r}, {place.partition}), {offset + 1}), or give a format "
+            'on_bad="null"'
+        )
+    source = place.topic if place.partition is None else f"{place.topic}-{place.partition}"
     return SerializationError(
-        f"the column {ctx.field} of {batch.topic}-{batch.partition}, {where}, cannot be deserialized: "
-        f"{_text_of(error)}{remedy}",
+        f"the column {ctx.field} of {source}{where} cannot be deserialized: {_text_of(error)}{remedy}",
         topic=ctx.topic,
         part=ctx.field,
-        partition=batch.partition,
+        partition=place.partition,
         offset=offset,
     )
 
