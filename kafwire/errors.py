@@ -280,7 +280,7 @@ class DecodeError(KafkaError):
     `row` is its number among the given values, `cause` the mistake, `schema_id` the id in its first bytes, or None.
     """
 
-    def __init__(self, message: str, *, row: int, cause: str, schema_id: int | None = None) -> None:
+    def __init__(self, message: str, *, row: int, cause: str, schema_id: Any = None) -> None:
         """Create the error."""
         super().__init__(message)
         self.row = row
