@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # `typing` alone would cost a third of the import
 if TYPE_CHECKING:
     from typing import Any
 
-    from kafwire import admin, errors, protocol, records, stream, telemetry
+    from kafwire import admin, errors, protocol, records, schemas, stream, telemetry
     from kafwire.aio.admin.admin import AsyncAdmin
     from kafwire.aio.client import AsyncClient
     from kafwire.aio.consumer import AsyncConsumer
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         ConfigError,
         CorruptBatchError,
         DecodeError,
+        FramingError,
         KafkaConnectionError,
         KafkaError,
         KafkaTimeoutError,
@@ -64,6 +65,10 @@ if TYPE_CHECKING:
     )
     from kafwire.producer.buffer._batch import BatchDelivery, Delivery
     from kafwire.records import Batch, Record, RecordBatch
+    from kafwire.registry.client import SchemaRegistry
+    from kafwire.schemas.json import Json
+    from kafwire.schemas.json_schema import JsonSchema
+    from kafwire.schemas.text import Text
     from kafwire.secret import Secret
     from kafwire.security.oauth_token import OAuthToken
     from kafwire.sync.admin.admin import Admin
@@ -139,6 +144,9 @@ __all__ = [
     "DecodeError",
     "DelegationToken",
     "Delivery",
+    "FramingError",
+    "Json",
+    "JsonSchema",
     "KafkaConnectionError",
     "KafkaError",
     "KafkaTimeoutError",
@@ -161,6 +169,7 @@ __all__ = [
     "Scan",
     "ScanOptions",
     "SchemaError",
+    "SchemaRegistry",
     "SchemaRegistryError",
     "Secret",
     "SerializationError",
@@ -169,6 +178,7 @@ __all__ = [
     "ShareConsumerOptions",
     "Split",
     "Tail",
+    "Text",
     "TopicMetadata",
     "TopicPartition",
     "TransactionAbortableError",
@@ -184,6 +194,7 @@ __all__ = [
     "protocol",
     "records",
     "scan",
+    "schemas",
     "stream",
     "telemetry",
 ]
@@ -219,6 +230,9 @@ _HOMES = {
     "DecodeError": "kafwire.errors",
     "DelegationToken": "kafwire.types",
     "Delivery": "kafwire.producer.buffer._batch",
+    "FramingError": "kafwire.errors",
+    "Json": "kafwire.schemas.json",
+    "JsonSchema": "kafwire.schemas.json_schema",
     "KafkaConnectionError": "kafwire.errors",
     "KafkaError": "kafwire.errors",
     "KafkaTimeoutError": "kafwire.errors",
@@ -239,6 +253,7 @@ _HOMES = {
     "RecordMetadata": "kafwire.types",
     "RecordTooLargeError": "kafwire.errors",
     "SchemaError": "kafwire.errors",
+    "SchemaRegistry": "kafwire.registry.client",
     "SchemaRegistryError": "kafwire.errors",
     "Scan": "kafwire.sync.scan",
     "ScanOptions": "kafwire.config.typed_options",
@@ -249,6 +264,7 @@ _HOMES = {
     "ShareConsumerOptions": "kafwire.config.typed_options",
     "Split": "kafwire.sync.scan",
     "Tail": "kafwire.types",
+    "Text": "kafwire.schemas.text",
     "TopicMetadata": "kafwire.types",
     "TopicPartition": "kafwire.types",
     "TransactionHandle": "kafwire.types",
@@ -260,8 +276,9 @@ _HOMES = {
     "TransactionTimeoutError": "kafwire.errors",
     "UnknownSchemaError": "kafwire.errors",
     "scan": "kafwire.sync.scan",
+    # Avro and Protobuf: "kafwire.schemas.avro" and "kafwire.schemas.protobuf"; here, in __all__ and for type checkers.
 }
-_MODULES = frozenset({"admin", "errors", "protocol", "records", "stream", "telemetry"})
+_MODULES = frozenset({"admin", "errors", "protocol", "records", "schemas", "stream", "telemetry"})
 
 
 def _is_source(module: str) -> bool:

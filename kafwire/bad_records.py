@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from kafwire.errors import ConfigError, DecodeError
 
@@ -16,10 +16,17 @@ OnBad: TypeAlias = Literal["error", "null", "drop"]
 class BadRecord(NamedTuple):
     """A value that cannot be decoded.
 
+    A function as `on_bad` of a format gets all fields; lists of decoders have the first three.
+
     Args:
         row: its number among the given values.
         cause: the mistake, and its place.
-        schema_id: the id in its first bytes; None if there is none.
+        schema_id: the id in its first bytes or in its headers; None if there is none.
+        data: the bytes.
+        topic: the record's topic.
+        field: "key" or "value".
+        partition: the record's partition; None if it is not known.
+        offset: the record's offset; -1 if it is not known.
 
     Example:
         >>> from kafwire.bad_records import BadRecord
@@ -29,7 +36,12 @@ class BadRecord(NamedTuple):
 
     row: int
     cause: str
-    schema_id: int | None = None
+    schema_id: Any = None  # an int or UUID
+    data: bytes | None = None
+    topic: str = ""
+    field: str = ""
+    partition: int | None = None
+    offset: int = -1
 
     def error(self) -> DecodeError:
         """Return the error that reports this value.

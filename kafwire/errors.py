@@ -22,6 +22,7 @@ __all__ = [
     "CorruptBatchError",
     "DecodeError",
     "ErrorCode",
+    "FramingError",
     "KafkaConnectionError",
     "KafkaError",
     "KafkaTimeoutError",
@@ -270,6 +271,10 @@ class SerializationError(KafkaError):
         self.offset = offset
 
 
+class FramingError(KafkaError, ValueError):
+    """A key, a value or a header has no schema id where its framing expects one, or an id does not fit the framing."""
+
+
 class SchemaError(KafkaError, ValueError):
     """A schema that cannot be parsed, that kafwire cannot decode, or that does not match the reader's."""
 
@@ -280,7 +285,7 @@ class DecodeError(KafkaError):
     `row` is its number among the given values, `cause` the mistake, `schema_id` the id in its first bytes, or None.
     """
 
-    def __init__(self, message: str, *, row: int, cause: str, schema_id: int | None = None) -> None:
+    def __init__(self, message: str, *, row: int, cause: str, schema_id: Any = None) -> None:
         """Create the error."""
         super().__init__(message)
         self.row = row

@@ -85,6 +85,19 @@ class JsonDecoded:
 
         return pa.RecordBatch.from_arrays(self._array.flatten(), schema=pa.schema(list(self._array.type)))
 
+    def to_struct(self) -> pa.StructArray:
+        """Return a struct column of the fields. A bad or null value is null.
+
+        Returns:
+            The pyarrow.StructArray.
+
+        Example:
+            >>> from kafwire.json_columns import JsonDecoder
+            >>> JsonDecoder(pa.schema([("n", pa.int64())])).decode([b'{"n": 1}', None]).to_struct().to_pylist()
+            [{'n': 1}, None]
+        """
+        return self._array
+
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
         found: tuple[object, object] = self._array.__arrow_c_array__(requested_schema)
         return found

@@ -105,7 +105,12 @@ def schema_of(snapshot: Snapshot) -> dict[str, pl.DataType]:
         "value": pl.Binary(),
         "headers": pl.List(pl.Struct({"key": pl.String(), "value": pl.Binary()})),
     }
-    return {name: types[column] for name, column in snapshot.names.items()}
+    found = {name: types[column] for name, column in snapshot.names.items()}
+    if snapshot.is_typed:
+        import pyarrow as pa
+
+        found.update(pl.DataFrame(pa.schema(snapshot.split).empty_table()).schema)
+    return found
 
 
 def _frames(

@@ -16,14 +16,17 @@ from typing import Any, Final, Protocol
 from kafwire import json_values
 from kafwire.serializer_signature import (
     Arguments,
+    ColumnContext,
     SerializationContext,
     arguments_of_function,
     arguments_of_method,
+    takes_ctx,
 )
 
 __all__ = [
     "ArrowColumn",
     "Codec",
+    "ColumnContext",
     "ColumnDeserializer",
     "ColumnSerializer",
     "Deserializer",
@@ -116,7 +119,7 @@ class ColumnSerializer(Serializer, Protocol):
 
         Args:
             column: the column of the data of `send_batch`.
-            topic: the topic; None if a column names the topics.
+            topic: the topic; None if a column names the topics. A second parameter named `ctx` gets a `ColumnContext`.
 
         Returns:
             A column of the same length. Nulls stay.
@@ -141,7 +144,7 @@ class ColumnDeserializer(Deserializer, Protocol):
 
         Args:
             column: the bytes.
-            topic: the topic of the rows.
+            topic: the topic of the rows. A second parameter named `ctx` gets a `ColumnContext`.
 
         Returns:
             A column of the same length. Nulls stay.
@@ -179,7 +182,9 @@ class Codec:
     """The serializer or deserializer of an option.
 
     `convert(data, topic, headers)` is its function, `alone(data)` the same if it takes no other argument (else None),
-    `column` its method for columns, or None. `serializer` and `deserializer` return it.
+    `contextual(data, ctx)` the same if these are its arguments (else None), `column(column, ctx)` its method for
+    columns, or None. `adds_nulls` is True if this method makes nulls of bad records, `arrow_type(ctx)` the type that
+    it makes, if the object has a method of this name. `serializer` and `deserializer` return it.
 
     Args:
         make: `serializer` or `deserializer`, for pickling.
@@ -195,7 +200,10 @@ class Codec:
         b'{"carrier":"UA"}'
     """
 
-    __slots__ = ("_arguments", "_function", "_make", "_spec", "alone", "column", "convert", "is_async")
+    __slots__ = (
+        *("_arguments", "_function", "_make", "_spec", "adds_nulls", "alone", "arrow_type"),
+        *("column", "contextual", "convert", "is_async"),
+    )
 
     def __init__(
         self,
@@ -203,7 +211,7 @@ class Codec:
         spec: Any,
         function: Callable[..., Any],
         arguments: Arguments,
-        column: Callable[[Any, str | None], Any] | None = None,
+        column: Callable[[Any, ColumnContext], Any] | None = None,
         part: str = "value",
     ) -> None:
         self._make = make
@@ -211,8 +219,11 @@ class Codec:
         self._function = function
         self._arguments = arguments
         self.alone: Final = function if arguments.is_data_alone() else None
+        self.contextual: Final = function if arguments == _WITH_CTX else None
         self.convert: Final = arguments.adapted(function, part)
         self.column: Final = column
+        self.adds_nulls: Final = bool(getattr(spec, "adds_nulls", False))
+        self.arrow_type: Final = getattr(spec, "arrow_type", None) if column is not None else None
         self.is_async: Final = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004  # of an object with an async __call__
         )
@@ -301,7 +312,8 @@ def _codec(
             return Codec(make, spec, of_type(spec, library), _ALONE)
     elif callable(convert := getattr(spec, method, None)):
         by_column = getattr(spec, column, None)
-        return Codec(make, spec, convert, arguments_of_method(spec, method), by_column if callable(by_column) else None)
+        of_column = _by_context(by_column) if callable(by_column) else None
+        return Codec(make, spec, convert, arguments_of_method(spec, method), of_column)
     elif callable(spec):
         return Codec(make, spec, spec, arguments_of_function(spec))
     raise ValueError(
@@ -312,6 +324,12 @@ def _codec(
 
 
 _ALONE = Arguments(("data",))
+_WITH_CTX = Arguments(("data", "ctx"))
+
+
+def _by_context(method: Callable[..., Any]) -> Callable[[Any, ColumnContext], Any]:
+    """Return a method for columns as a function (column, ctx)."""
+    return method if takes_ctx(method) else lambda column, ctx: method(column, ctx.topic or None)
 
 
 def _makes_codecs(kind: type, method: str) -> bool:

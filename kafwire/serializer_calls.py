@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from kafwire.errors import ConfigError, KafkaError, SerializationError
+from kafwire.errors import ConfigError, DecodeError, KafkaError, SerializationError
 from kafwire.records._records import Batch, Record, RecordIterator
-from kafwire.serialization import Codec, Headers
+from kafwire.serialization import Codec, ColumnContext, Headers, SerializationContext
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,12 +80,24 @@ class Serializers:
             yield data  # no Arrow data: the producer raises the error
             return
         for rows in pieces:
+            headers: Headers = []
             for name, codec in (("key", self._key), ("value", self._value)):
                 at = rows.schema.get_field_index(name)
                 if at >= 0 and codec is not None and codec.column is not None:
-                    made = _column(codec, rows.column(at), topic, name)
+                    ctx = ColumnContext(topic or "", name)
+                    made = _column(codec, rows.column(at), ctx)
+                    headers += ctx.headers
                     rows = rows.set_column(at, name, made)  # noqa: PLW2901
-            yield rows
+            yield _with_headers(rows, headers) if headers else rows
+
+
+class _Place(NamedTuple):
+    """The place of rows, all of one partition: the offsets are -1 if they are not read."""
+
+    topic: str | None
+    partition: int | None
+    first: int
+    last: int
 
 
 class Deserializers:
@@ -148,12 +160,46 @@ class Deserializers:
 
     def to_arrow(self, batch: Batch, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Deserialize the batch's keys and values whose deserializer has a method for whole columns."""
+        return self._typed(rows, _Place(batch.topic, batch.partition, batch.base_offset, batch.next_offset - 1))
+
+    def stream_rows(self, rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
+        """Deserialize rows of an Arrow stream, all of one partition. `topic` is "" if the column `topic` names it."""
+        if not rows.num_rows:
+            return self._typed(rows, _Place(topic, None, -1, -1))
+        named, numbers, offsets = (self._beside(rows, column) for column in ("topic", "partition", "offset"))
+        topic = topic if named is None else named[0].as_py()
+        partition = None if numbers is None else numbers[0].as_py()
+        first, last = (-1, -1) if offsets is None else (offsets[0].as_py(), offsets[-1].as_py())
+        return self._typed(rows, _Place(topic, partition, first, last))
+
+    def _typed(self, rows: pa.RecordBatch, place: _Place) -> pa.RecordBatch:
         for part, codec in (("key", self._key), ("value", self._value)):
             name = self._names.get(part, part)
             at = rows.schema.get_field_index(name)
             if at >= 0 and codec is not None and codec.column is not None:
-                rows = rows.set_column(at, name, _column(codec, rows.column(at), batch.topic, part, batch))
+                headers, offsets = self._beside(rows, "headers"), self._beside(rows, "offset")
+                ctx = ColumnContext(place.topic or "", part, place.partition, headers, offsets)
+                rows = rows.set_column(at, name, _column(codec, rows.column(at), ctx, place))
         return rows
+
+    def _beside(self, rows: pa.RecordBatch, column: str) -> Any:
+        """Return a column of the rows that a format needs beside the bytes; None if it is not read."""
+        at = rows.schema.get_field_index(self._names.get(column, column))
+        return None if at < 0 else rows.column(at)
+
+    def schema(self, layout: pa.Schema, topic: str) -> pa.Schema | None:
+        """Return the schema of Arrow data with the types of the formats; None if only rows tell a type.
+
+        `layout` is the schema of bytes. `topic` is "" for several topics.
+        """
+        for part, codec in (("key", self._key), ("value", self._value)):
+            at = layout.get_field_index(self._names.get(part, part))
+            if at >= 0 and codec is not None and codec.column is not None:
+                made = None if codec.arrow_type is None else codec.arrow_type(ColumnContext(topic, part))
+                if made is None:
+                    return None
+                layout = layout.set(at, layout.field(at).with_type(made).with_nullable(True))
+        return layout
 
 
 def _with(record: Record, key: Any, value: Any) -> Record:
@@ -202,7 +248,13 @@ def _serialized(codec: Codec, data: Any, topic: str, headers: Headers, part: str
 
 def _deserialized(codec: Codec, data: Any, topic: str, part: str, record: Record) -> Any:
     try:
-        made = codec.convert(data, topic, record.headers) if codec.alone is None else codec.alone(data)
+        if codec.alone is not None:
+            made = codec.alone(data)
+        elif codec.contextual is not None:
+            ctx = SerializationContext(topic, part, record.headers, record.partition, record.offset)
+            made = codec.contextual(data, ctx)
+        else:
+            made = codec.convert(data, topic, record.headers)
         if type(made) not in _PLAIN:
             _refuse_awaitable(made)
     except Exception as error:
@@ -248,30 +300,73 @@ def _bytes(made: Any, topic: str, part: str) -> Any:
     return made
 
 
-def _column(codec: Codec, column: Any, topic: str | None, part: str, batch: Batch | None = None) -> Any:
-    """Convert a column by a codec's method for columns; the result must have as many rows, and the same nulls."""
+def _column(codec: Codec, column: Any, ctx: ColumnContext, place: _Place | None = None) -> Any:
+    """Convert a column by a codec's method for columns; the result must have as many rows, and the same nulls.
+
+    Bad records may be nulls, too, if the codec says so.
+    """
     import pyarrow as pa
 
     assert codec.column is not None
     try:
-        made = pa.array(codec.column(column, topic))
-        if len(made) != len(column) or not made.is_null().equals(column.is_null()):
+        made = pa.array(codec.column(column, ctx))
+        if len(made) != len(column) or not _has_nulls_of(made, column, more=place is not None and codec.adds_nulls):
             raise ValueError(f"of {len(column)} rows, {column.null_count} null, it made {len(made)}, {made.null_count}")
     except Exception as error:
-        verb = "serialized" if batch is None else "deserialized"
-        where = (
-            topic
-            if batch is None
-            else f"{topic}-{batch.partition}, offsets {batch.base_offset} to {batch.next_offset - 1},"
-        )
-        raise SerializationError(
-            f"the column {part} of {where} cannot be {verb}: {_text_of(error)}",
-            topic=topic or "",
-            part=part,
-            partition=None if batch is None else batch.partition,
-            offset=-1 if batch is None else batch.base_offset,
-        ) from error
+        raise _failed_column(error, ctx, place) from error
     return made
+
+
+def _has_nulls_of(made: Any, column: Any, *, more: bool) -> bool:
+    """Return True if the nulls of the column are null, and no others, unless there may be more."""
+    if not more:
+        return bool(made.is_null().equals(column.is_null()))
+    if not column.null_count:
+        return True
+    return bool(made.filter(column.is_null()).null_count == column.null_count)
+
+
+def _failed_column(error: Exception, ctx: ColumnContext, place: _Place | None) -> SerializationError:
+    """Return the error of a column; it names the record of a `DecodeError`."""
+    if place is None:
+        text = f"the column {ctx.field} of {ctx.topic or None} cannot be serialized: {_text_of(error)}"
+        return SerializationError(text, topic=ctx.topic, part=ctx.field)
+    offset, remedy = place.first, ""
+    where = "" if offset < 0 else f", offsets {offset} to {place.last},"
+    named = ctx.of_row(error.row).offset if isinstance(error, DecodeError) else -1
+    if named >= 0:
+        offset, where = named, f" at offset {named}"
+        remedy = (
+            f"; to skip it, seek(TopicPartition({place.topic!r}, {place.partition}), {offset + 1}), or give a format "
+            'on_bad="null"'
+        )
+    source = place.topic if place.partition is None else f"{place.topic}-{place.partition}"
+    return SerializationError(
+        f"the column {ctx.field} of {source}{where} cannot be deserialized: {_text_of(error)}{remedy}",
+        topic=ctx.topic,
+        part=ctx.field,
+        partition=place.partition,
+        offset=offset,
+    )
+
+
+def _with_headers(rows: pa.RecordBatch, headers: Headers) -> pa.RecordBatch:
+    """Append headers to each row."""
+    import pyarrow as pa
+
+    own = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    at = rows.schema.get_field_index("headers")
+    more = [{"key": key, "value": value} for key, value in headers]
+    if at < 0:
+        made = pa.array([more], pa.list_(own)).take(pa.array([0] * len(rows), pa.int32()))
+        return rows.append_column("headers", made)
+    given = rows.column(at)
+    lists = [[_pair(each) for each in found or ()] + more for found in given.to_pylist()]
+    return rows.set_column(at, "headers", pa.array(lists, pa.list_(own)))
+
+
+def _pair(header: Any) -> dict[str, Any]:
+    return header if isinstance(header, dict) else {"key": header[0], "value": header[1]}
 
 
 def _text_of(error: Exception) -> str:

@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from inspect import Parameter
 from typing import Any, NamedTuple
 
-__all__ = ["Arguments", "SerializationContext", "arguments_of_function", "arguments_of_method"]
+__all__ = [
+    "Arguments",
+    "ColumnContext",
+    "SerializationContext",
+    "arguments_of_function",
+    "arguments_of_method",
+    "takes_ctx",
+]
 
 DATA, TOPIC, HEADERS, CTX = "data", "topic", "headers", "ctx"
 _NAMED = (TOPIC, HEADERS, CTX)
@@ -29,6 +36,9 @@ class SerializationContext:
         topic: the record's topic.
         field: "key" or "value".
         headers: a list of the record's headers. A serializer may append to it.
+        partition: the record's partition; None for a send.
+        offset: the record's offset; -1 for a send.
+        row: its number in a column; None outside of columns.
 
     Example:
         >>> def serialize(value, ctx):
@@ -37,15 +47,114 @@ class SerializationContext:
         >>> kafwire.Producer("localhost:9092", value_serializer=serialize).close()
     """
 
-    __slots__ = ("field", "headers", "topic")
+    __slots__ = ("field", "headers", "offset", "partition", "row", "topic")
 
-    def __init__(self, topic: str, field: str, headers: list[tuple[str, bytes | None]]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        field: str,
+        headers: list[tuple[str, bytes | None]],
+        partition: int | None = None,
+        offset: int = -1,
+        row: int | None = None,
+    ) -> None:
         self.topic = topic
         self.field = field
         self.headers = headers
+        self.partition = partition
+        self.offset = offset
+        self.row = row
+
+    def of_row(self, row: int) -> SerializationContext:
+        """Return the context of one row; the context of a single record returns itself.
+
+        Args:
+            row: the number of the row in the column.
+
+        Returns:
+            The context.
+        """
+        del row
+        return self
 
     def __repr__(self) -> str:
         return f"SerializationContext(topic={self.topic!r}, field={self.field!r}, headers={self.headers!r})"
+
+
+class ColumnContext(SerializationContext):
+    """The records of a column of keys or values, for methods `serialize_column` and `deserialize_column`.
+
+    For a send, `headers` is empty, and each record gets the headers that a serializer appends. For a read, it is empty
+    and without effect; `header_rows` has the headers of the rows.
+
+    Args:
+        topic: the topic; "" if a column names the topics.
+        field: "key" or "value".
+        partition: the partition; None for a send.
+        header_rows: the Arrow column `headers` of the rows, lists of (key, value); None without this column.
+        offsets: the Arrow column `offset` of the rows; None without this column.
+
+    Example:
+        >>> from kafwire.serialization import ColumnContext
+        >>> headers = pa.array([[("id", b"7")], []], pa.map_(pa.string(), pa.binary()))
+        >>> ColumnContext("flights", "value", 0, headers).header_column("id").to_pylist()
+        [b'7', None]
+    """
+
+    __slots__ = ("header_rows", "offsets")
+
+    def __init__(
+        self, topic: str, field: str, partition: int | None = None, header_rows: Any = None, offsets: Any = None
+    ) -> None:
+        super().__init__(topic, field, [], partition)
+        self.header_rows = header_rows
+        self.offsets = offsets
+
+    def of_row(self, row: int) -> SerializationContext:
+        """Return the context of one row.
+
+        Args:
+            row: the number of the row in the column.
+
+        Returns:
+            The context, with the row's headers, offset and number.
+        """
+        offset = -1 if self.offsets is None else self.offsets[row].as_py()
+        return SerializationContext(self.topic, self.field, self._headers_of(row), self.partition, offset, row)
+
+    def _headers_of(self, row: int) -> list[tuple[str, bytes | None]]:
+        if self.header_rows is None:
+            return self.headers
+        found = self.header_rows[row].as_py() or []
+        return [(each["key"], each["value"]) if isinstance(each, dict) else each for each in found]
+
+    def header_column(self, name: str) -> Any:
+        """Return the last header of a name in each row.
+
+        Args:
+            name: the header's key.
+
+        Returns:
+            A binary pyarrow.Array; null in rows without the header.
+
+        Raises:
+            ValueError: the rows have no column `headers`.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        rows = self.header_rows
+        if rows is None:
+            raise ValueError("the schema ids are in headers, and the column headers is not read: choose it too")
+        if pa.types.is_map(rows.type):
+            rows = rows.cast(pa.list_(pa.struct([("key", rows.type.key_type), ("value", rows.type.item_type)])))
+        pairs = rows.flatten()
+        matching = pc.indices_nonzero(pc.fill_null(pc.equal(pairs.field("key"), name), False))
+        parents = pc.list_parent_indices(rows).take(matching).to_pylist()
+        last: list[int | None] = [None] * len(rows)
+        for parent, at in zip(parents, matching.to_pylist(), strict=True):
+            last[parent] = at
+        return pairs.field("value").take(pa.array(last, pa.int64()))
 
 
 class Arguments(NamedTuple):
@@ -102,6 +211,11 @@ def arguments_of_function(function: Callable[..., Any]) -> Arguments:
     if found is None:
         raise ValueError(_refusal(parameters, "(value), (value, topic, headers) and (value, ctx)"))
     return found
+
+
+def takes_ctx(function: Callable[..., Any]) -> bool:
+    """Return True if a method for columns is called as (column, ctx), False for (column, topic)."""
+    return any(each.name == CTX for each in _parameters(function) or ())
 
 
 def arguments_of_method(owner: Any, name: str) -> Arguments:

@@ -367,7 +367,8 @@ class AsyncConsumer(StartedClient):
             >>> asyncio.run(main()).num_rows
             3
         """
-        return ArrowStream((await self._move(self._calls.arrow_stream(timeout)))(keeps=self))
+        reader = (await self._move(self._calls.arrow_stream(timeout)))(keeps=self)
+        return ArrowStream(reader, self._core.deserializers)
 
     async def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
         """Fetch again the rest of a batch whose records were delivered in part, one by one."""

@@ -28,6 +28,8 @@ METRICS_PUSH = (
     "The client pushes metrics to the cluster while brokers subscribe to them (KIP-714). Brokers without a plug-in for "
     "metrics of clients do not subscribe."
 )
+# Readers and producers have these options.
+FORMAT = "Format of {}, such as `kafwire.Text()`; another name of the option {}."
 METRICS_INTERVAL = "Time between two calls of metrics_hook."
 NO_SERVERS = 'option bootstrap_servers is missing: give "host:port" of one broker or more'
 _A_DICT = (
@@ -145,6 +147,13 @@ class ClientConfig(SecurityConfig):
                 raise ConfigError(f"option {name}{shown}: {error}") from None
         if "bootstrap_servers" not in checked:
             raise ConfigError(NO_SERVERS)
+        for short in ("key", "value"):
+            codec = checked.pop(short, None)
+            if codec is not None:
+                name = f"{short}_deserializer" if f"{short}_deserializer" in known else f"{short}_serializer"
+                if checked.get(name) is not None:
+                    raise ConfigError(f"options {short} and {name} both convert {short}s: leave one of the two out")
+                checked[name] = codec
         config = cls(**checked)
         for protocol in sorted(protocols_of(options["bootstrap_servers"]) - {config.security_protocol}):
             raise ConfigError(

@@ -17,7 +17,15 @@ from kafwire.config.checks import (
     silence,
     some_text,
 )
-from kafwire.config.client import METRICS_HOOK, METRICS_HOOK_TYPE, METRICS_INTERVAL, METRICS_PUSH, MIB, ClientConfig
+from kafwire.config.client import (
+    FORMAT,
+    METRICS_HOOK,
+    METRICS_HOOK_TYPE,
+    METRICS_INTERVAL,
+    METRICS_PUSH,
+    MIB,
+    ClientConfig,
+)
 from kafwire.errors import ConfigError
 from kafwire.integers import PollOnly
 from kafwire.lazy_dataclass import dataclass
@@ -133,6 +141,12 @@ class FetchConfig(ClientConfig):
     )
     value_deserializer: Codec | None = option(
         None, deserializer, _DESERIALIZER.format("values"), names="Java", typed="Deserializes"
+    )
+    key: Codec | None = option(
+        None, deserializer, FORMAT.format("keys", "key_deserializer"), names="", typed="Deserializes"
+    )
+    value: Codec | None = option(
+        None, deserializer, FORMAT.format("values", "value_deserializer"), names="", typed="Deserializes"
     )
 
 

@@ -17,7 +17,15 @@ from kafwire.config.checks import (
     option,
     some_text,
 )
-from kafwire.config.client import METRICS_HOOK, METRICS_HOOK_TYPE, METRICS_INTERVAL, METRICS_PUSH, MIB, ClientConfig
+from kafwire.config.client import (
+    FORMAT,
+    METRICS_HOOK,
+    METRICS_HOOK_TYPE,
+    METRICS_INTERVAL,
+    METRICS_PUSH,
+    MIB,
+    ClientConfig,
+)
 from kafwire.errors import ConfigError
 from kafwire.lazy_dataclass import dataclass
 from kafwire.serialization import Codec, serializer
@@ -192,6 +200,10 @@ class ProducerConfig(ClientConfig):
     )
     value_serializer: Codec | None = option(
         None, serializer, _SERIALIZER.format("values"), names="Java", typed="Serializes"
+    )
+    key: Codec | None = option(None, serializer, FORMAT.format("keys", "key_serializer"), names="", typed="Serializes")
+    value: Codec | None = option(
+        None, serializer, FORMAT.format("values", "value_serializer"), names="", typed="Serializes"
     )
     metrics_hook: Any = option(None, maybe(function), METRICS_HOOK, names="", typed=METRICS_HOOK_TYPE)
     metrics_interval_ms: int = option(30_000, Number(1), METRICS_INTERVAL, names="")

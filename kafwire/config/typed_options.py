@@ -310,6 +310,12 @@ class FetchOptions(ClientOptions, total=False):
     """Deserializer of values that are not null: `str`, "json", a type of msgspec or pydantic, a function, or a
     `Deserializer`. None: they stay bytes. Default: None. Other clients: value.deserializer (Java)."""
 
+    key: Deserializes
+    """Format of keys, such as `kafwire.Text()`; another name of the option key_deserializer. Default: None."""
+
+    value: Deserializes
+    """Format of values, such as `kafwire.Text()`; another name of the option value_deserializer. Default: None."""
+
 
 class ProducerOptions(ClientOptions, total=False):
     """Options of `kafwire.config.ProducerConfig`, whose `help()` has the text of each."""
@@ -380,20 +386,7 @@ class ProducerOptions(ClientOptions, total=False):
     TWO_PHASE_COMMIT on the TransactionalId. Default: False. Other clients: transaction.two.phase.commit.enable
     (Java)."""
 
-    partitioner: (
-        Literal[
-            "murmur2_random",
-            "murmur2",
-            "consistent_random",
-            "consistent",
-            "fnv1a_random",
-            "fnv1a",
-            "random",
-            "round_robin",
-        ]
-        | Callable[..., int]
-        | None
-    )
+    partitioner: Literal["murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a", "random", "round_robin"] | Callable[..., int] | None
     """Partitioner of records without `partition=`: one of librdkafka's, round_robin, or a function (topic, key,
     partitions, available) -> partition. The default places keys as Java does. None is the default. Values:
     "murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a", "random", "round_robin", a
@@ -421,6 +414,12 @@ class ProducerOptions(ClientOptions, total=False):
     value_serializer: Serializes
     """Serializer of values that are not None: `str`, "json", a type of msgspec or pydantic, a function, or a
     `Serializer`. None: they are bytes. Default: None. Other clients: value.serializer (Java)."""
+
+    key: Serializes
+    """Format of keys, such as `kafwire.Text()`; another name of the option key_serializer. Default: None."""
+
+    value: Serializes
+    """Format of values, such as `kafwire.Text()`; another name of the option value_serializer. Default: None."""
 
     metrics_hook: Callable[[dict[str, Any]], object] | None
     """Function that gets the result of `metrics()`, in a separate thread. kafwire skips a call while the last one still

@@ -68,6 +68,13 @@ class Snapshot:
         return {name: cast("Column", column) for name, column in self.names.items() if column in FILTERED}
 
     @property
+    def is_typed(self) -> bool:
+        """True if keys or values are columns of a format."""
+        config = self.split._reading.config
+        codecs = (config.key_deserializer, config.value_deserializer)
+        return any(codec is not None and codec.column is not None for codec in codecs)
+
+    @property
     def description(self) -> str:
         """The topics and the number of offsets."""
         topics = ", ".join(dict.fromkeys(r.topic for r in self.split.ranges))

@@ -49,6 +49,21 @@ class Reading:
         """Return the Arrow layout of a topic and partition, or of none."""
         return Layout(*where, columns=self.columns, transient=transient, **self.layout)
 
+    def schema_capsule(self, ranges: Sequence[Range]) -> object:
+        """Return the schema of an Arrow stream of these ranges, with the columns of formats."""
+        layout, deserializers = self.layout_of(), Deserializers.of(self.config, self.layout)
+        if deserializers is None or not deserializers.has_columns:
+            return layout.__arrow_c_schema__()
+        from kafwire.consumer.delivery.typed_stream import typed_schema
+
+        return typed_schema(layout, deserializers, one_topic(ranges))
+
+
+def one_topic(ranges: Sequence[Range]) -> str:
+    """Return the topic of ranges; "" for several topics."""
+    topics = {each.topic for each in ranges}
+    return topics.pop() if len(topics) == 1 else ""
+
 
 class Asked:
     """A scan's arguments, checked: `ConfigError` for bad ones before any request is sent."""
@@ -150,14 +165,24 @@ class BoundedRead:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return the records as an Arrow C stream (PyCapsule interface); `requested_schema` is ignored."""
+        if self._is_typed:
+            return self.to_reader().__arrow_c_stream__(requested_schema)
+        return self._capsule()
+
+    def _capsule(self) -> object:
         self._start()
         capsule = self._reader.stream_capsule()
         self._handed_over = True  # the stream now closes the reader
         return capsule
 
+    @property
+    def _is_typed(self) -> bool:
+        """True if keys or values are columns of a format."""
+        return self._deserializers is not None and self._deserializers.has_columns
+
     def __arrow_c_schema__(self) -> object:
         """Return the stream's schema (PyCapsule interface)."""
-        return self._reader.schema_capsule()
+        return self._reading.schema_capsule(self.ranges)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Read the records as a `pyarrow.RecordBatchReader`.
@@ -174,6 +199,11 @@ class BoundedRead:
         """
         from pyarrow import RecordBatchReader
 
+        if self._is_typed:
+            from kafwire.consumer.delivery.typed_stream import typed_stream
+
+            assert self._deserializers is not None
+            return typed_stream(self._capsule(), self._deserializers, one_topic(self.ranges))
         return RecordBatchReader.from_stream(self)
 
     def _end(self) -> None:

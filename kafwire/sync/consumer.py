@@ -351,7 +351,7 @@ class Consumer(BlockingClient):
         from kafwire.consumer.delivery.arrow_stream import ArrowStream
 
         self._reading.ask()
-        return ArrowStream(self._move(self._calls.arrow_stream(timeout))(keeps=self))
+        return ArrowStream(self._move(self._calls.arrow_stream(timeout))(keeps=self), self._core.deserializers)
 
     def _move(self, move: Move[_T]) -> _T:
         self._check()

@@ -329,7 +329,7 @@ class Split:
 
     def __arrow_c_schema__(self) -> object:
         """Return the stream's schema (PyCapsule interface)."""
-        return self._reading.layout_of().__arrow_c_schema__()
+        return self._reading.schema_capsule(self.ranges)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Read this part as a `pyarrow.RecordBatchReader`.
