@@ -438,10 +438,7 @@ class SchemaRegistry:
         query = f"?verbose=true{'&normalize=true' if normalize else ''}"
         body = body_of(key_of(LOOK_UP, subject, text, schema_type, references, normalize))
         found = self._schemas.object_of("POST", path + query, what, body)
-        verdict, messages = found.get("is_compatible"), found.get("messages") or []
-        if not isinstance(verdict, bool) or not isinstance(messages, list):
-            raise self._requests.invalid(what, "its response has no verdict")
-        return Compatibility(verdict, tuple(str(each) for each in messages))
+        return self._schemas.verdict(found, what)
 
     def compatibility_level(self, subject: str | None = None) -> str:
         """Return a subject's compatibility level, which is the registry's unless it was set.

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from kafwire.errors import ConfigError, SchemaError, UnknownSchemaError
 from kafwire.registry.references import Malformed, resolved
-from kafwire.registry.registered import AVRO, JSON, PROTOBUF, Reference, Registered
+from kafwire.registry.registered import AVRO, JSON, PROTOBUF, Compatibility, Reference, Registered
 from kafwire.registry.requests import RegistryRequests
 from kafwire.registry.shared_lookups import SharedLookups
 
@@ -128,6 +128,15 @@ class CachedSchemas:
                 what, "its response is not a JSON object: is this the address of a schema registry?"
             )
         return found
+
+    def verdict(self, found: Mapping[str, Any], what: str) -> Compatibility:
+        """Return the verdict of a response. Raises `SchemaRegistryError` if it has none."""
+        verdict, messages, reason = (found.get(name) for name in ("is_compatible", "messages", "reason"))
+        if not isinstance(verdict, bool) or not isinstance(messages or [], list):
+            raise self._requests.invalid(what, "its response has no verdict")
+        if not messages and reason:
+            messages = [reason]  # Apicurio's
+        return Compatibility(verdict, tuple(str(each) for each in messages or []))
 
     def list_of(self, found: object, what: str, kind: type[Any]) -> list[Any]:
         """Return the list of a response. Raises `SchemaRegistryError` if it is none, or has items of another type."""
