@@ -1,6 +1,6 @@
 """Clients of schema registries, and the framings of schema ids."""
 
-from kafwire.registry.client import Registered, SchemaRegistry
+from kafwire.registry.client import SchemaRegistry
 from kafwire.registry.framing import (
     ApicurioHeader,
     ApicurioPrefix,
@@ -9,14 +9,17 @@ from kafwire.registry.framing import (
     Framing,
     GluePrefix,
 )
+from kafwire.registry.registered import Compatibility, Reference, Registered
 
 __all__ = [
     "ApicurioHeader",
     "ApicurioPrefix",
+    "Compatibility",
     "ConfluentHeader",
     "ConfluentPrefix",
     "Framing",
     "GluePrefix",
+    "Reference",
     "Registered",
     "SchemaRegistry",
 ]
