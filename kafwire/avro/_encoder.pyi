@@ -1,23 +1,8 @@
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-class Writer:
+from kafwire.value_columns._value_encoding import Writer
+
+class AvroWriter(Writer):
     def __init__(
         self, ops: Sequence[tuple[int, ...]], tables: Sequence[int], constants: bytes, root: int, views: int
     ) -> None: ...
-
-class Columns:
-    description: tuple[Any, ...]
-    def __len__(self) -> int: ...
-
-class Reading:
-    def __init__(self, source: Any) -> None: ...
-    def __iter__(self) -> Iterator[Columns]: ...
-    def __next__(self) -> Columns: ...
-
-class Encoded:
-    wrong: tuple[int, int, int, int] | None
-    def __len__(self) -> int: ...
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
-
-def encode_columns(writer: Writer, columns: Columns, prefix: bytes) -> Encoded: ...

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kafwire.errors import ConfigError
-from kafwire.value_columns.causes import described
+from kafwire.value_columns.causes import described, wrong
 
 __all__ = ["cause", "wrong_value"]
 
@@ -33,20 +32,12 @@ def cause(kind: int, *, place: str, at: int, detail: int) -> str:
 
 _WRONG = {
     1: "a null, which the schema does not allow: make it a union with null, or fill the column's nulls",
-    2: "the number {detail} is out of the schema's range",
-    3: "the time {detail} is finer than the schema's unit: round the column",
     4: "{detail} bytes, which is not the size of the fixed",
-    5: "a text of {detail} bytes that is none of the enum's symbols",
     6: "a decimal beyond the schema's precision",
     7: "a union with more than one member set",
-    8: "an index outside the dictionary of the column",
-    9: "the values exceed the 2 GiB of a binary column: encode fewer rows at once",
 }
-_WRONG_MEMORY = 10
 
 
 def wrong_value(code: int, *, place: str, row: int, detail: int) -> Exception:
     """Return the error for a value that cannot be encoded, with the row and the field."""
-    if code == _WRONG_MEMORY:
-        return MemoryError("no memory for Avro values")
-    return ConfigError(f"row {row}, {place or 'value'}: {_WRONG[code].format(detail=detail)}")
+    return wrong(_WRONG, code, place=place, row=row, detail=detail)

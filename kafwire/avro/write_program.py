@@ -12,8 +12,9 @@ from kafwire.avro.default import encode
 from kafwire.avro.program import MAX_ATTEMPTS, MAX_OPERATIONS
 from kafwire.avro.schema import MISSING, Type
 from kafwire.errors import SchemaError
+from kafwire.value_columns.node import Node
 
-__all__ = ["Node", "Writing", "compile_writer"]
+__all__ = ["Writing", "compile_writer"]
 
 # The operations, as in `native/encode.h`.
 (NULL, BOOLEAN, NUMBER, FLOAT, DOUBLE, WIDENED, BYTES, FIXED, ENUM, DECIMAL, STRUCT, LIST, UNION, JUMP, CONSTANT) = (
@@ -33,34 +34,6 @@ _UNITS["nanos"] = _UNITS["n"]
 _MEMBER = re.compile(r"member\d+")
 
 Operation: TypeAlias = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """An Arrow type, as `_encoder` describes it: `number` is its view, `format` that of the C data interface."""
-
-    number: int
-    format: str
-    name: str
-    children: tuple[Node, ...] = ()
-    dictionary: Node | None = None
-
-    @classmethod
-    def of(cls, description: tuple[Any, ...]) -> Node:
-        """Return the node of a description."""
-        number, format_, name, children, dictionary = description
-        return cls(
-            number,
-            format_,
-            name,
-            tuple(cls.of(each) for each in children),
-            None if dictionary is None else cls.of(dictionary),
-        )
-
-    def count(self) -> int:
-        """Return the number of views of the type."""
-        inner = sum(each.count() for each in self.children)
-        return 1 + inner + (0 if self.dictionary is None else self.dictionary.count())
 
 
 class _Misfit(Exception):

@@ -5,9 +5,7 @@
 #ifndef KAFWIRE_AVRO_ENCODE_H
 #define KAFWIRE_AVRO_ENCODE_H
 
-#include <stdint.h>
-
-#include "kafwire/memory/native/buf.h"
+#include "kafwire/value_columns/native/encode.h"
 
 /* The same numbers as in `kafwire/avro/write_program.py`. */
 enum {
@@ -32,34 +30,12 @@ enum {
 
 enum { KW_AVRO_RANGE_LONG = 0, KW_AVRO_RANGE_INT = -1 };
 
-/* Forms of integers, then those of bytes and lists. */
-enum { KW_AVRO_I8, KW_AVRO_U8, KW_AVRO_I16, KW_AVRO_U16, KW_AVRO_I32, KW_AVRO_U32, KW_AVRO_I64, KW_AVRO_U64 };
-enum { KW_AVRO_OFFSETS_32, KW_AVRO_OFFSETS_64, KW_AVRO_VIEWS, KW_AVRO_FIXED_SIZE };
-
-/* Causes of values that the schema does not allow. `kafwire/avro/causes.py` has the texts. */
+/* Causes of values that the schema does not allow, besides those of all formats. `kafwire/avro/causes.py` has the texts. */
 enum {
-    KW_AVRO_WRONG_NULL = 1,
-    KW_AVRO_WRONG_RANGE,
-    KW_AVRO_WRONG_REST,
-    KW_AVRO_WRONG_SIZE,
-    KW_AVRO_WRONG_SYMBOL,
-    KW_AVRO_WRONG_DECIMAL,
-    KW_AVRO_WRONG_MEMBERS,
-    KW_AVRO_WRONG_INDEX,
-    KW_AVRO_WRONG_TOTAL,
-    KW_AVRO_WRONG_MEMORY
+    KW_AVRO_WRONG_SIZE = 4,
+    KW_AVRO_WRONG_DECIMAL = 6,
+    KW_AVRO_WRONG_MEMBERS = 7
 };
-
-/* One array of a column, a child or a dictionary. */
-typedef struct kw_avro_view {
-    const uint8_t *validity; /* NULL: no nulls */
-    int64_t offset;          /* of row 0, or of the first item of a list's child */
-    int64_t length;
-    const uint8_t *data;     /* the second buffer */
-    const uint8_t *more;     /* the third */
-    const void **buffers;    /* from the third on: of KW_AVRO_VIEWS */
-    int32_t width;           /* of KW_AVRO_FIXED_SIZE */
-} kw_avro_view;
 
 typedef struct kw_avro_write {
     int32_t code;
@@ -77,29 +53,11 @@ typedef struct kw_avro_write {
 typedef struct kw_avro_writer {
     const kw_avro_write *ops;
     int32_t count;
-    int32_t root; /* the view whose nulls are null values; -1: every value is null */
     const int32_t *tables;
     const uint8_t *constants;
 } kw_avro_writer;
 
-/* The binary column of the values. */
-typedef struct kw_avro_values {
-    int64_t nulls;
-    kw_buf *validity; /* NULL: no nulls */
-    kw_buf *offsets;
-    kw_buf *data;
-} kw_avro_values;
-
-typedef struct kw_avro_wrong {
-    int32_t code;
-    int32_t where;
-    int64_t row;
-    int64_t detail; /* the wrong number */
-} kw_avro_wrong;
-
-/* Writes all rows, each behind the prefix. 0, or a cause, with *wrong; the caller drops the buffers either way. */
-int kw_avro_encode(const kw_avro_writer *writer, const kw_avro_view *views, int64_t rows, const uint8_t *prefix,
-                   int64_t prefix_size, kw_pool *pool, kw_avro_values *out, kw_avro_wrong *wrong);
-void kw_avro_values_clear(kw_avro_values *values);
+/* A `kw_encode` of `kw_avro_writer`. */
+int kw_avro_encode(const void *program, const kw_view *views, int64_t row, kw_output *out, kw_wrong *wrong);
 
 #endif
