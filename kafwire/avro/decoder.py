@@ -21,6 +21,7 @@ Schema: TypeAlias = "str | dict[str, Any] | list[Any] | Type"
 
 SchemaOf: TypeAlias = Callable[[int], Schema]
 
+
 class AvroDecoder(ColumnDecoder):
     r"""Decodes values to Arrow columns of one reader's schema, without the GIL.
 

@@ -9,13 +9,21 @@ from kafwire.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from kafwire.protobuf.decoder import ProtobufDecoder
+    from kafwire.protobuf.encoder import ProtobufEncoder
     from kafwire.value_columns.decoder import Decoded
+    from kafwire.value_columns.encoder import EncodedValues
 
-__all__ = ["Decoded", "ProtobufDecoder"]
+__all__ = ["Decoded", "EncodedValues", "ProtobufDecoder", "ProtobufEncoder"]
 
 if not TYPE_CHECKING:  # a type checker would take every name for an Any
     __getattr__ = lazy_names(
-        __name__, {"Decoded": "kafwire.value_columns.decoder", "ProtobufDecoder": "kafwire.protobuf.decoder"}
+        __name__,
+        {
+            "Decoded": "kafwire.value_columns.decoder",
+            "EncodedValues": "kafwire.value_columns.encoder",
+            "ProtobufDecoder": "kafwire.protobuf.decoder",
+            "ProtobufEncoder": "kafwire.protobuf.encoder",
+        },
     )
 
 

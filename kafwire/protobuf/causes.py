@@ -1,10 +1,10 @@
-"""Texts of the causes of bad Protobuf values. The codes are those of `native/decode.h`."""
+"""Texts of the causes of bad Protobuf values, and of wrong ones (codes of `native/decode.h` and `native/encode.h`)."""
 
 from __future__ import annotations
 
-from kafwire.value_columns.causes import described
+from kafwire.value_columns.causes import described, wrong
 
-__all__ = ["cause"]
+__all__ = ["cause", "wrong_value"]
 
 _CAUSES = {
     32: "the value ends too early: {detail} bytes are needed here",
@@ -21,3 +21,14 @@ _CAUSES = {
 def cause(kind: int, *, place: str, at: int, detail: int) -> str:
     """Return the cause, with the field and the byte of the value."""
     return described(_CAUSES, kind, place=place, at=at, detail=detail)
+
+
+_WRONG = {
+    1: "a null, which the message does not allow here: fill the column's nulls",
+    32: "two fields of a oneof are set: make one of them null",
+}
+
+
+def wrong_value(code: int, *, place: str, row: int, detail: int) -> Exception:
+    """Return the error for a value that cannot be encoded, with the row and the field."""
+    return wrong(_WRONG, code, place=place, row=row, detail=detail)

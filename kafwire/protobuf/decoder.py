@@ -9,7 +9,7 @@ from kafwire.bad_records import OnBad
 from kafwire.errors import ConfigError
 from kafwire.protobuf._decoder import ProtobufProgram
 from kafwire.protobuf.causes import cause
-from kafwire.protobuf.program import Enums, compile_message, indexes_of
+from kafwire.protobuf.program import Enums, compile_message, descriptor_of, indexes_of
 from kafwire.value_columns._value_columns import Program
 from kafwire.value_columns.decoder import ColumnDecoder
 
@@ -59,11 +59,7 @@ class ProtobufDecoder(ColumnDecoder):
         times: Literal["us", "ns"] = "us",
         max_bytes: int = 1 << 30,
     ) -> None:
-        descriptor = getattr(message, "DESCRIPTOR", message)
-        if not hasattr(descriptor, "full_name") or not hasattr(descriptor, "oneofs"):
-            raise ConfigError(
-                f"message is a generated Protobuf class or its descriptor, not {type(message).__name__}"
-            )
+        descriptor = descriptor_of(message)
         if enums not in ("string", "dictionary", "number") or times not in ("us", "ns"):
             raise ConfigError(
                 f"enums is 'string', 'dictionary' or 'number', not {enums!r}; times is 'us' or 'ns', not {times!r}"
@@ -71,9 +67,7 @@ class ProtobufDecoder(ColumnDecoder):
         if check_id is not None and not framed:
             raise ConfigError("check_id needs framed=True: values without a schema id have none to check")
         compiled = compile_message(descriptor, enums=enums, times=times)
-        super().__init__(
-            compiled.columns, framed=framed, on_bad=on_bad, null_values=null_values, max_bytes=max_bytes
-        )
+        super().__init__(compiled.columns, framed=framed, on_bad=on_bad, null_values=null_values, max_bytes=max_bytes)
         self._message_places = compiled.places
         self._check_id = check_id
         self._made = ProtobufProgram(

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from kafwire.errors import SchemaError
+from kafwire.errors import ConfigError, SchemaError
 from kafwire.value_columns.column import BOOLEAN, BYTES, FIXED, LIST, STRUCT, Column
 
-__all__ = ["Compiled", "Descriptor", "Enums", "compile_message", "indexes_of"]
+__all__ = ["Compiled", "Descriptor", "Enums", "compile_message", "descriptor_of", "form_of", "indexes_of"]
 
 Enums = Literal["string", "dictionary", "number"]
 
@@ -41,7 +41,7 @@ _TYPES = {
     17: (SINT32, FIXED, 4, "i"),
     18: (SINT64, FIXED, 8, "l"),
 }
-_GROUP_TYPE, _MESSAGE_TYPE, _ENUM_TYPE = 10, 11, 14
+GROUP_TYPE, MESSAGE_TYPE, _ENUM_TYPE = 10, 11, 14
 _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -76,9 +76,7 @@ class Compiled:
     places: list[str] = field(default_factory=lambda: [""])
 
 
-def compile_message(
-    descriptor: Descriptor, *, enums: Enums = "string", times: Literal["us", "ns"] = "us"
-) -> Compiled:
+def compile_message(descriptor: Descriptor, *, enums: Enums = "string", times: Literal["us", "ns"] = "us") -> Compiled:
     """Compile a message type.
 
     Args:
@@ -90,8 +88,22 @@ def compile_message(
         SchemaError: the type has no columns, contains itself, or is too large.
     """
     if not descriptor.fields:
-        raise SchemaError(f"Protobuf message {descriptor.full_name} has no fields: there are no columns to decode it to")
+        raise SchemaError(
+            f"Protobuf message {descriptor.full_name} has no fields: there are no columns to decode it to"
+        )
     return _Compiler(enums, times).compile(descriptor)
+
+
+def descriptor_of(message: Any) -> Descriptor:
+    """Return the descriptor of a generated class, or a descriptor.
+
+    Raises:
+        ConfigError: the argument is neither.
+    """
+    found = getattr(message, "DESCRIPTOR", message)
+    if not hasattr(found, "full_name") or not hasattr(found, "oneofs"):
+        raise ConfigError(f"message is a generated Protobuf class or its descriptor, not {type(message).__name__}")
+    return found  # type: ignore[no-any-return]
 
 
 def indexes_of(descriptor: Descriptor) -> bytes:
@@ -108,6 +120,13 @@ def indexes_of(descriptor: Descriptor) -> bytes:
         path.insert(0, [each.name for each in siblings].index(at.name))
         at = around
     return b"\0" if path == [0] else b"".join(_varint(2 * number) for number in (len(path), *path))
+
+
+def form_of(of: Any) -> int:
+    """Return the form of a message's column: PLAIN, WRAPPER, TIMESTAMP or DURATION."""
+    if of.full_name in _TIMES and [each.number for each in of.fields] == [1, 2]:
+        return _TIMES[of.full_name]
+    return WRAPPER if of.full_name in _WRAPPERS and len(of.fields) == 1 else PLAIN
 
 
 def _varint(number: int) -> bytes:
@@ -177,12 +196,6 @@ class _Compiler:
         )
         return number
 
-    @staticmethod
-    def _form(of: Any) -> int:
-        if of.full_name in _TIMES and [each.number for each in of.fields] == [1, 2]:
-            return _TIMES[of.full_name]
-        return WRAPPER if of.full_name in _WRAPPERS and len(of.fields) == 1 else PLAIN
-
     def _dense(self, places: dict[int, int]) -> tuple[int, int]:
         """Add a table of the fields by number; numbers beyond it are searched."""
         start = len(self._made.tables)
@@ -227,7 +240,7 @@ class _Compiler:
 
     def _value(self, of: Any, name: str, path: str, around: list[str]) -> tuple[int, int, int]:
         """Add the column of one value. Returns its type, the column, and the message."""
-        if of.type not in (_MESSAGE_TYPE, _GROUP_TYPE):
+        if of.type not in (MESSAGE_TYPE, GROUP_TYPE):
             kind, column_kind, width, text = self._leaf(of)
             symbols = (
                 [each.name for each in self._symbols(of.enum_type)]
@@ -235,9 +248,9 @@ class _Compiler:
                 else None
             )
             return kind, self._add(Column(column_kind, width, text, name, symbols=symbols)), 0
-        kind = MESSAGE if of.type == _MESSAGE_TYPE else GROUP
+        kind = MESSAGE if of.type == MESSAGE_TYPE else GROUP
         inner = of.message_type
-        form = self._form(inner)
+        form = form_of(inner)
         if form == WRAPPER:
             _, column_kind, width, text = self._leaf(inner.fields[0])
             column = self._add(Column(column_kind, width, text, name))

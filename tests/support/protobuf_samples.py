@@ -33,14 +33,27 @@ class Samples:
         seed: decides everything.
         syntax: "proto2" or "proto3".
         times: fields of Timestamp and Duration, whose values have limits.
+        open_enums: numbers without a symbol.
+        whole_micros: times have no digits beyond microseconds.
         maps: fields of maps. The package's parser drops an entry that has an unknown field, as no other parser does.
     """
 
-    def __init__(self, seed: int, *, syntax: str, times: bool = True, maps: bool = True) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        syntax: str,
+        times: bool = True,
+        maps: bool = True,
+        open_enums: bool = True,
+        whole_micros: bool = False,
+    ) -> None:
         self.chance = random.Random(seed)
         self._syntax = syntax
         self._times = times
         self._maps = maps
+        self._open_enums = open_enums
+        self._nanos = [0, 1000, 999_999_000] if whole_micros else [0, 1, 999, 1000, 999_999_999]
         self._file = descriptor_pb2.FileDescriptorProto(name=f"s{seed}.proto", package=PACKAGE, syntax=syntax)
         self._count = 0
 
@@ -51,9 +64,7 @@ class Samples:
         for module in (Timestamp, Duration):
             pool.AddSerializedFile(module.DESCRIPTOR.file.serialized_pb)
         pool.AddSerializedFile(WRAPPERS.serialized_pb)
-        self._file.dependency.extend(
-            f"google/protobuf/{name}.proto" for name in ("timestamp", "duration", "wrappers")
-        )
+        self._file.dependency.extend(f"google/protobuf/{name}.proto" for name in ("timestamp", "duration", "wrappers"))
         pool.AddSerializedFile(self._file.SerializeToString())
         found: type[Any] = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
         return found
@@ -163,11 +174,11 @@ class Samples:
         name = message.DESCRIPTOR.full_name
         if name == TIMES[0]:
             message.seconds = self.chance.choice([0, 1, -62135596800, 253402300799, 1_700_000_000])
-            message.nanos = self.chance.choice([0, 1, 999, 1000, 999_999_999])
+            message.nanos = self.chance.choice(self._nanos)
         elif name == TIMES[1]:
             sign = self.chance.choice([1, -1])
             message.seconds = sign * self.chance.choice([0, 1, 86_400, 10**9])
-            message.nanos = sign * self.chance.choice([0, 1, 999, 1000, 999_999_999])
+            message.nanos = sign * self.chance.choice(self._nanos)
         else:
             self.fill(message)
 
@@ -175,7 +186,7 @@ class Samples:
         chance = self.chance
         if field.enum_type is not None:
             known = [each.number for each in field.enum_type.values]
-            return chance.choice(known if field.enum_type.is_closed else [*known, 55, -9])
+            return chance.choice(known if field.enum_type.is_closed or not self._open_enums else [*known, 55, -9])
         if field.type == Field.TYPE_STRING:
             return chance.choice(TEXTS)
         if field.type == Field.TYPE_BYTES:

@@ -29,7 +29,12 @@ def shown(values: list[Any]) -> str:
 
 def joined(chance: random.Random, data: bytes, more: bytes) -> bytes:
     """Bytes of one message that are the concatenation of two, with unknown fields between them."""
-    unknown = [b"", b"\xa2\xf4\x03\x02hi", b"\xa3\xf4\x03\x08\x01\xa4\xf4\x03", b"\xa0\xf4\x03\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"]
+    unknown = [
+        b"",
+        b"\xa2\xf4\x03\x02hi",
+        b"\xa3\xf4\x03\x08\x01\xa4\xf4\x03",
+        b"\xa0\xf4\x03\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+    ]
     return chance.choice(unknown).join([b"", data, more, b""])
 
 
