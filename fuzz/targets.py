@@ -6,21 +6,26 @@ import gzip
 import json
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import crc32c
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 
-from fuzz.avro_schemas import PAIRS, corpus
+from fuzz import avro_schemas, protobuf_types
+from fuzz.avro_schemas import PAIRS
+from fuzz.protobuf_types import TYPES
 from kafwire import protocol
 from kafwire.avro import AvroDecoder
 from kafwire.consumer.fetch._fetch import parse_response, scan_headers
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
+from kafwire.protobuf import ProtobufDecoder
 from kafwire.records import decode_batches
 from kafwire.runtime.frames import Frames
+from kafwire.value_columns.decoder import ColumnDecoder
 
 VECTORS = Path(__file__).resolve().parent.parent / "tests/data/made.json.gz"
 MAX_DECOMPRESSED = 1 << 22
@@ -192,24 +197,21 @@ def with_right_crc(data: bytes) -> bytes:
     return data[:17] + struct.pack(">I", crc32c.crc32c(data[21:end])) + data[21:]
 
 
-class AvroValues:
-    """Any bytes as Avro values become a valid Arrow array; beside a bad value, a good one decodes as it does alone."""
+class ColumnValues:
+    """Any bytes as values become a valid Arrow array; beside a bad value, a good one decodes as it does alone."""
 
-    def __init__(self) -> None:
-        self._decoders = [
-            AvroDecoder(reader, writer=writer, on_bad="drop", max_empty_items=50) for writer, reader in PAIRS
-        ]
-
-    def corpus(self) -> Sequence[bytes]:
-        """A pair of values for each pair of schemas."""
-        return corpus()
+    def __init__(self, decoders: Sequence[ColumnDecoder], corpus: Callable[[], Sequence[bytes]]) -> None:
+        self._decoders = decoders
+        self.corpus = corpus
 
     def check(self, data: bytes, chance: random.Random) -> None:
-        """The first byte chooses the schemas, the second one is the length of the first value."""
+        """The first byte chooses the decoder, the second one is the length of the first value."""
+        del chance
         if len(data) < 2:
             return
-        decoder = self._decoders[data[0] % len(PAIRS)]
+        number = data[0] % len(self._decoders)
         first, second = data[2 : 2 + data[1]], data[2 + data[1] :]
+        decoder = self._decoders[number]
         both, alone = decoder.decode([first, second]), decoder.decode([second])
         found = pa.array(both)
         found.validate(full=True)
@@ -217,6 +219,38 @@ class AvroValues:
             raise Broken(f"{len(found)} rows of 2 values, {len(both.bad)} of them bad")
         if both.bad and both.bad[0].row == 0 and not found.equals(pa.array(alone)) and "nan" not in str(found):
             raise Broken("a bad value leaves something behind")
+        self.judge(number, second, bad=bool(alone.bad))
+
+    def judge(self, number: int, value: bytes, *, bad: bool) -> None:
+        """Compare a value's outcome with another implementation's, if there is one."""
+
+
+class AvroValues(ColumnValues):
+    """Values of pairs of schemas."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            [AvroDecoder(reader, writer=writer, on_bad="drop", max_empty_items=50) for writer, reader in PAIRS],
+            avro_schemas.corpus,
+        )
+
+
+class ProtobufValues(ColumnValues):
+    """Values of some types: the package protobuf refuses the same ones."""
+
+    def __init__(self) -> None:
+        super().__init__([ProtobufDecoder(kind, on_bad="drop") for kind in TYPES], protobuf_types.corpus)
+
+    def judge(self, number: int, value: bytes, *, bad: bool) -> None:
+        """Parse the value. A time that no column holds is bad here alone."""
+        try:
+            TYPES[number].FromString(value)
+        except DecodeError:
+            if not bad:
+                raise Broken("a value that the package protobuf refuses") from None
+        else:
+            if bad and "Nested" not in TYPES[number].__name__:
+                raise Broken("a value is bad that the package protobuf reads")
 
 
 TARGETS: dict[str, Target] = {
@@ -225,4 +259,5 @@ TARGETS: dict[str, Target] = {
     "messages": Messages(),
     "frames": FrameCore(),
     "avro-values": AvroValues(),
+    "protobuf-values": ProtobufValues(),
 }

@@ -45,8 +45,9 @@ IN_CYTHON = {
     "codec": ["kafwire._codec"],
     "message": ["kafwire.protocol._message"],
     "avro": ["kafwire.avro._decoder", "kafwire.value_columns._value_columns"],
+    "protobuf": ["kafwire.protobuf._decoder", "kafwire.value_columns._value_columns"],
 }
-TARGETS = ("frame", "varint", "header", "snappy", "fast_path", "codec", "message", "avro")
+TARGETS = ("frame", "varint", "header", "snappy", "fast_path", "codec", "message", "avro", "protobuf")
 
 # As in setup.py (tests/unit/fuzz/test_native.py holds that).
 DIRECTIVES = {
@@ -69,6 +70,9 @@ OURS = ["-O2", "-Wall", "-Wextra", "-Werror"]
 # Warnings in Cython's generated code are not ours; and every call of a constructor without arguments adds 0 to NULL.
 GENERATED = ["-O1", "-w"]
 NOT_CHECKED = ["-fno-sanitize=pointer-overflow"]
+
+
+INCLUDE = re.compile(r'^include "(\w+\.pxi)"$', re.MULTILINE)
 
 
 class BuildError(Exception):
@@ -147,6 +151,11 @@ def native_sources(modules: list[CompiledModule]) -> list[Path]:
     return sorted({source for module in modules for source in module.c_sources} - {*POOL})
 
 
+def sources_of(pyx: Path) -> list[Path]:
+    """Return a `.pyx`, and the files beside it that it includes."""
+    return [pyx, *(pyx.with_name(name) for name in INCLUDE.findall((ROOT / pyx).read_text()))]
+
+
 # --- steps ----------------------------------------------------------------------------------------------------------
 
 
@@ -180,7 +189,7 @@ class Builder:
             sources = IN_C[target]
             place = Key(*self._words, *flags).add(*sources, *self._headers).place("programs", target, "")
             return _make(place, [self._compiler, *FLAGS, *flags, *map(str, sources), "-o", "@"])
-        called = imports_of((ROOT / HERE / f"{target}.pyx").read_text())
+        called = {each for path in sources_of(HERE / f"{target}.pyx") for each in imports_of((ROOT / path).read_text())}
         modules = closure([*IN_CYTHON[target], *called])
         names = [*(module.name for module in modules), f"fuzz.native.{target}"]
         objects = list(self._pool.map(self._extension, names))
@@ -198,7 +207,7 @@ class Builder:
         source = Path(*name.split(".")).with_suffix(".pyx")
         stem = name.rpartition(".")[2]
         own = [f"{key}={value}" for key, value in DIRECTIVES.items()]
-        place = Key(self._cython, *own).add(source, *self._declarations).place("cython", stem, ".c")
+        place = Key(self._cython, *own).add(*sources_of(source), *self._declarations).place("cython", stem, ".c")
         options = [word for text in own for word in ("-X", text)]
         cython = [sys.executable, "-m", "cython", "-3", *options, "--module-name", name, str(source), "-o", "@"]
         return self._object(stem, _make(place, cython), GENERATED)

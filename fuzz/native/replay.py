@@ -14,7 +14,7 @@ import zlib
 import crc32c
 
 from fuzz.native import choice
-from fuzz.targets import AvroValues, FetchResponses, FrameCore, Messages
+from fuzz.targets import AvroValues, FetchResponses, FrameCore, Messages, ProtobufValues
 from kafwire.compression import compress, decompress
 from kafwire.consumer.fetch._fetch import parse_response, scan_headers
 from kafwire.consumer.fetch._fetch_buffer import FetchBuffer, FetchFastPath
@@ -110,6 +110,11 @@ def avro(data: bytes) -> None:
     AvroValues().check(data, random.Random(0))
 
 
+def protobuf(data: bytes) -> None:
+    """Decode two values as the mutation target does."""
+    ProtobufValues().check(data, random.Random(0))
+
+
 def _whole(blob: bytes, at: int) -> int:
     """Return the size of the batch at a place, 0 for none."""
     if len(blob) - at < 17:
@@ -147,4 +152,5 @@ REPLAY = {
     "codec": codec,
     "message": message,
     "avro": avro,
+    "protobuf": protobuf,
 }

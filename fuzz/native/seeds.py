@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fuzz.avro_schemas import corpus
+from fuzz import avro_schemas, protobuf_types
 from fuzz.mutate import LIES
 from fuzz.mutate import varint as uvarint
 from fuzz.native import choice
@@ -116,7 +116,16 @@ def message() -> Iterator[bytes]:
 
 def avro() -> Iterator[bytes]:
     """Values of every writer's schema, and values that claim more than they have."""
-    for seed in corpus():
+    yield from _lying(avro_schemas.corpus())
+
+
+def protobuf() -> Iterator[bytes]:
+    """Values of every type, and values that claim more than they have."""
+    yield from _lying(protobuf_types.corpus())
+
+
+def _lying(values: Iterable[bytes]) -> Iterator[bytes]:
+    for seed in values:
         yield seed
         yield seed[:-1]
         for lie in (b"\xfe\xff\xff\xff\x0f", b"\x01", b"\xff" * 9 + b"\x01"):
@@ -138,6 +147,7 @@ SEEDS = {
     "codec": codec,
     "message": message,
     "avro": avro,
+    "protobuf": protobuf,
 }
 
 

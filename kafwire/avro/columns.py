@@ -7,7 +7,7 @@ from typing import Literal
 
 from kafwire.avro.schema import Type
 from kafwire.errors import SchemaError
-from kafwire.value_columns.column import BYTES, FIXED, BOOLEAN, LIST, NULL, STRUCT, Column
+from kafwire.value_columns.column import BOOLEAN, BYTES, FIXED, LIST, NULL, STRUCT, Column
 
 __all__ = ["Columns", "Slot"]
 

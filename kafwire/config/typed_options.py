@@ -386,7 +386,20 @@ class ProducerOptions(ClientOptions, total=False):
     TWO_PHASE_COMMIT on the TransactionalId. Default: False. Other clients: transaction.two.phase.commit.enable
     (Java)."""
 
-    partitioner: Literal["murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a", "random", "round_robin"] | Callable[..., int] | None
+    partitioner: (
+        Literal[
+            "murmur2_random",
+            "murmur2",
+            "consistent_random",
+            "consistent",
+            "fnv1a_random",
+            "fnv1a",
+            "random",
+            "round_robin",
+        ]
+        | Callable[..., int]
+        | None
+    )
     """Partitioner of records without `partition=`: one of librdkafka's, round_robin, or a function (topic, key,
     partitions, available) -> partition. The default places keys as Java does. None is the default. Values:
     "murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a", "random", "round_robin", a

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafwire.errors import SchemaError
-from kafwire.protobuf.program import DURATION, GROUP_TYPE, MESSAGE_TYPE, PLAIN, TIMESTAMP, WRAPPER, Descriptor, form_of
+from kafwire.protobuf.program import DURATION, GROUP_TYPE, MESSAGE_TYPE, TIMESTAMP, WRAPPER, Descriptor, form_of
 from kafwire.value_columns.node import Node
 
 __all__ = ["Writing", "compile_writer"]
@@ -89,8 +89,8 @@ def compile_writer(descriptor: Descriptor, columns: Node) -> Writing:
     """
     if columns.format != "+s":
         raise SchemaError(
-            f"a column of Arrow format {columns.format!r} is no {descriptor.full_name}: the fields of a message are the "
-            "columns of a struct, a pyarrow.RecordBatch or StructArray"
+            f"a column of Arrow format {columns.format!r} is no {descriptor.full_name}: the fields of a message are "
+            "the columns of a struct, a pyarrow.RecordBatch or StructArray"
         )
     compiler = _Compiler()
     compiler.made.operations = compiler.fields(descriptor, columns, "")
@@ -257,8 +257,24 @@ def _misfit(of: Any, node: Node, path: str, why: str = "") -> SchemaError:
 
 
 def _names(kind: int) -> str:
-    names = (
-        "double float int64 uint64 int32 fixed64 fixed32 bool string group message bytes uint32 enum sfixed32 "
-        "sfixed64 sint32 sint64"
-    ).split()
+    names = [
+        "double",
+        "float",
+        "int64",
+        "uint64",
+        "int32",
+        "fixed64",
+        "fixed32",
+        "bool",
+        "string",
+        "group",
+        "message",
+        "bytes",
+        "uint32",
+        "enum",
+        "sfixed32",
+        "sfixed64",
+        "sint32",
+        "sint64",
+    ]
     return names[kind - 1]

@@ -283,11 +283,21 @@ static inline const kw_pb_field *field_of(Machine *m, const kw_pb_message *messa
     return low < message->fields && fields[low].number == number ? fields + low : NULL;
 }
 
-/* The other members of a oneof are absent from here on. */
-static void clear_others(Machine *m, const kw_pb_message *message, const kw_pb_field *field) {
+/* The other members of a oneof are absent from here on. A message among them is decoded and dropped: its mistakes make
+ * the value bad, as every other byte. */
+static int clear_others(Machine *m, const kw_pb_message *message, const kw_pb_field *field) {
     const kw_pb_field *fields = m->program->fields + message->first;
-    for (int32_t i = 0; i < message->fields; i++)
-        if (fields[i].oneof == field->oneof && &fields[i] != field) m->memory->slots[message->first + i].is_set = 0;
+    for (int32_t i = 0; i < message->fields; i++) {
+        Slot *slot = &m->memory->slots[message->first + i];
+        if (fields[i].oneof != field->oneof || &fields[i] == field || !slot->is_set) continue;
+        slot->is_set = 0;
+        if (fields[i].type != KW_PB_MESSAGE && fields[i].type != KW_PB_GROUP) continue;
+        int64_t before = m->columns->columns[fields[i].column].length;
+        int failed = decode_message(m, m->program->messages + fields[i].message, slot);
+        if (failed) return failed;
+        kw_columns_truncate(m->columns, fields[i].column, before);
+    }
+    return 0;
 }
 
 static int add_piece(Machine *m, const kw_pb_field *field, Slot *slot, const uint8_t *data, int64_t size) {
@@ -330,7 +340,8 @@ static int take_bytes(Machine *m, const kw_pb_message *message, const kw_pb_fiel
         return fail(m, field->where, KW_PB_BAD_UTF8, data, size);
     if (field->flags & KW_PB_REPEATED) return append_element(m, field, data, size);
     Slot *slot = &m->memory->slots[field - m->program->fields];
-    if (field->oneof) clear_others(m, message, field);
+    int failed = field->oneof ? clear_others(m, message, field) : 0;
+    if (failed) return failed;
     if (field->type == KW_PB_MESSAGE || field->type == KW_PB_GROUP) return set_message(m, field, slot, data, size);
     slot->data = data;
     slot->size = size;
@@ -342,7 +353,8 @@ static inline int take_number(Machine *m, const kw_pb_message *message, const kw
     if (!is_known(m, field, value)) return 0;
     if (field->flags & KW_PB_REPEATED) return append_number(m, field, field->item, value);
     Slot *slot = &m->memory->slots[field - m->program->fields];
-    if (field->oneof) clear_others(m, message, field);
+    int failed = field->oneof ? clear_others(m, message, field) : 0;
+    if (failed) return failed;
     slot->number = value;
     slot->is_set = 1;
     return 0;
