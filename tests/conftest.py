@@ -72,6 +72,11 @@ MAY_BE_SKIPPED = [
         )
     ),
     (
+        "tests/conformance/test_apicurio.py::",
+        "no Apicurio registry here",
+        "not every machine may fetch it; the small registry has the same scenes",
+    ),
+    (
         "tests/unit/registry/test_framing.py::test_confluents_own_functions_agree",
         "could not import 'confluent_kafka",
         "an extra, which the group `unit` leaves out; its bytes are recorded in the other tests",
