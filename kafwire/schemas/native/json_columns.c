@@ -159,7 +159,7 @@ static const uint8_t *read_text(const uint8_t *p, reader *r, kw_json_field *fiel
     if (stop == NULL)
         return NULL;
     int64_t size = stop - start;  /* no escape is shorter than its character */
-    if (field->text_size + size > field->text_room) {
+    if (field->text == NULL || field->text_size + size > field->text_room) {
         int64_t room = 2 * field->text_room + size + 64;
         uint8_t *more = realloc(field->text, (size_t)room);
         if (more == NULL) {
