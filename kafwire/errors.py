@@ -22,6 +22,7 @@ __all__ = [
     "CorruptBatchError",
     "DecodeError",
     "ErrorCode",
+    "FramingError",
     "KafkaConnectionError",
     "KafkaError",
     "KafkaTimeoutError",
@@ -268,6 +269,10 @@ class SerializationError(KafkaError):
         self.part = part
         self.partition = partition
         self.offset = offset
+
+
+class FramingError(KafkaError, ValueError):
+    """A key, a value or a header has no schema id where its framing expects one, or an id does not fit the framing."""
 
 
 class SchemaError(KafkaError, ValueError):

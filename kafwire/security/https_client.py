@@ -10,6 +10,7 @@ import ipaddress
 import random
 import time
 from collections.abc import Callable, Iterable
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPMessage
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 from kafwire.errors import ConfigError
 from kafwire.runtime.log import security_log as log
 from kafwire.secret import Secret
+from kafwire.security.identity import Identity
 from kafwire.security.sasl.text import show
 
 if TYPE_CHECKING:
@@ -27,12 +29,22 @@ __all__ = ["HttpsClient", "Refused", "Response", "Transient"]
 
 BACKOFF_S, MAX_BACKOFF_S = 0.1, 10.0
 TOO_MANY_REQUESTS = 429
+MAX_RETRY_AFTER_DIGITS, MAX_RETRY_AFTER_S = 9, 86_400
 
 _T = TypeVar("_T")
 
 
 class Transient(Exception):
-    """A failure that a retry may fix."""
+    """A failure that a retry may fix.
+
+    Args:
+        said: the failure in words.
+        pause_s: the shortest pause before a retry, from the server; 0 without one.
+    """
+
+    def __init__(self, said: str, pause_s: float = 0.0) -> None:
+        super().__init__(said)
+        self.pause_s = pause_s
 
 
 class Refused(Exception):
@@ -44,6 +56,7 @@ class Response(NamedTuple):
 
     status: int
     body: bytes
+    retry_after_s: float = 0.0  # the pause that the server asks for
 
     @property
     def is_retriable(self) -> bool:
@@ -62,9 +75,10 @@ class HttpsClient:
         ca_pem: the trusted certificates as PEM text.
         options: the names of the two options above, for errors.
         plain: True: http is allowed for any host, not only for this machine.
+        identity: the client's certificate and key, for an endpoint that asks for them (mTLS).
 
     Raises:
-        ConfigError: the address or the certificates cannot be used.
+        ConfigError: the address, the certificates or the key cannot be used.
     """
 
     def __init__(
@@ -77,10 +91,13 @@ class HttpsClient:
         ca_pem: str | None = None,
         options: tuple[str, str] = ("https_ca_location", "https_ca_pem"),
         plain: bool = False,
+        identity: Identity | None = None,
     ) -> None:
         self.name = _check_url(url, what, plain=plain)
         self._max_bytes = max_bytes
-        self._opener = _opener(url, ca_location, ca_pem, options)
+        if identity is not None and urlsplit(url).scheme == "http":
+            raise ConfigError(f"{what} takes a client certificate only at an address that begins with https://")
+        self._opener = _opener(url, ca_location, ca_pem, options, identity)
 
     def send(self, request: Request, deadline: float) -> Response:
         """Send a request, and read the response.
@@ -100,7 +117,8 @@ class HttpsClient:
                 status, data = response.status, self._body(response, deadline)
         except HTTPError as refused:
             with refused:
-                return Response(refused.code, self._error_body(refused, deadline))
+                pause_s = retry_after_s(refused.headers.get("Retry-After"), time.time())
+                return Response(refused.code, self._error_body(refused, deadline), pause_s)
         except URLError as problem:
             reason = problem.reason
             if isinstance(reason, ssl.SSLCertVerificationError):
@@ -134,22 +152,32 @@ class HttpsClient:
             return b""
 
 
-def retried(timeout_s: float, attempt: Callable[[float], _T], late: Callable[[str], Exception]) -> _T:
-    """Call `attempt(deadline)` until it raises no `Transient`, with growing pauses.
+def retried(
+    timeout_s: float,
+    attempt: Callable[[float], _T],
+    late: Callable[[str], Exception],
+    *,
+    max_retries: int | None = None,
+) -> _T:
+    """Call `attempt(deadline)` until it raises no `Transient`, with growing pauses, or those that a server asks for.
 
     Raises:
-        Exception: the result of `late` for the last failure, when the time is over; any other error of the attempt.
+        Exception: the result of `late` for the last failure, when the time is over, or a pause would end after it, or
+            after `max_retries`; any other error of the attempt.
     """
     deadline = time.monotonic() + timeout_s
-    backoff = BACKOFF_S
+    backoff, retries = BACKOFF_S, 0
     while True:
         try:
             return attempt(deadline)
         except Transient as problem:
-            said = str(problem)
-        pause = backoff * random.uniform(0.8, 1.2)
-        if time.monotonic() + pause >= deadline:
+            said, asked = str(problem), problem.pause_s
+        pause = max(backoff * random.uniform(0.8, 1.2), asked)
+        if asked:
+            said += f"; it asks for a pause of {asked:.3g} s"
+        if time.monotonic() + pause >= deadline or retries == max_retries:
             raise late(said)
+        retries += 1
         time.sleep(pause)
         backoff = min(2 * backoff, MAX_BACKOFF_S)
 
@@ -159,6 +187,20 @@ def without(secrets: Iterable[Secret], text: str) -> str:
     for secret in secrets:
         text = text.replace(secret.reveal(), "***")
     return show(text.encode(errors="replace"))
+
+
+def retry_after_s(text: str | None, now: float) -> float:
+    """Return the seconds of a header Retry-After: a number, or a date after `now`; 0 if it is missing or neither."""
+    if text is None:
+        return 0.0
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return float(min(int(text[:MAX_RETRY_AFTER_DIGITS]), MAX_RETRY_AFTER_S))
+    try:
+        until = parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return 0.0
+    return min(max(until - now, 0.0), float(MAX_RETRY_AFTER_S))
 
 
 def is_loopback(host: str) -> bool:
@@ -188,7 +230,9 @@ def _check_url(url: str, what: str, *, plain: bool) -> str:
     return f"{parts.scheme}://{shown}{'' if port is None else f':{port}'}{parts.path}"
 
 
-def _opener(url: str, ca_location: str | None, ca_pem: str | None, options: tuple[str, str]) -> OpenerDirector:
+def _opener(
+    url: str, ca_location: str | None, ca_pem: str | None, options: tuple[str, str], identity: Identity | None
+) -> OpenerDirector:
     """Return an opener of URLs that follows no redirect."""
     from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
 
@@ -202,7 +246,12 @@ def _opener(url: str, ca_location: str | None, ca_pem: str | None, options: tupl
     if parts.scheme == "http":
         this_machine = is_loopback(parts.hostname or "")  # (without a proxy)
         return build_opener(NoRedirects(), *([ProxyHandler({})] if this_machine else []))
-    return build_opener(NoRedirects(), HTTPSHandler(context=_tls(ca_location, ca_pem, options)))
+    context = _tls(ca_location, ca_pem, options)
+    if identity is not None:
+        from kafwire.security.python_tls import load_identity
+
+        load_identity(context, identity)
+    return build_opener(NoRedirects(), HTTPSHandler(context=context))
 
 
 def _tls(ca_location: str | None, ca_pem: str | None, options: tuple[str, str]) -> ssl.SSLContext:

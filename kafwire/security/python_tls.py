@@ -12,6 +12,7 @@ from pathlib import Path
 from kafwire.config.security import SecurityConfig
 from kafwire.errors import ConfigError
 from kafwire.security import pem
+from kafwire.security.identity import Identity
 from kafwire.security.key_material import KeyMaterial
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -50,7 +51,7 @@ def make_context(config: SecurityConfig, material: KeyMaterial) -> tuple[ssl.SSL
     if material.certificates is not None and material.key is not None:
         chain, bad = _readable_chain(material.certificates)
         unreadable += [("certificates", at, reason) for at, reason in bad]
-        _load_chain(context, material, chain)
+        load_identity(context, Identity(chain, material.key, material.key_password, "ssl_key_password"))
     return context, unreadable
 
 
@@ -111,12 +112,12 @@ def _load_revoked(context: ssl.SSLContext, revoked: bytes) -> list[tuple[int, st
     return bad
 
 
-def _load_chain(context: ssl.SSLContext, material: KeyMaterial, chain: bytes) -> None:
-    assert material.key is not None
-    password = "" if material.key_password is None else material.key_password.reveal()
-    key = material.key.reveal()
+def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
+    """Give a context the client's certificate and key. Raises `ConfigError` if they cannot be used."""
+    password = "" if identity.password is None else identity.password.reveal()
+    key = identity.key.reveal()
     try:
-        with _file(chain) as certificates, _file(key.encode()) as key_name:
+        with _file(identity.certificates) as certificates, _file(key.encode()) as key_name:
             # Without a password OpenSSL would ask for it on the terminal.
             context.load_cert_chain(certificates, key_name, lambda: password)
     except ssl.SSLError as error:
@@ -124,7 +125,7 @@ def _load_chain(context: ssl.SSLContext, material: KeyMaterial, chain: bytes) ->
             raise ConfigError("the private key is not that of the certificate") from None
         if "ENCRYPTED" in key:
             state = "is wrong, or OpenSSL does not support its encryption" if password else "is missing"
-            raise ConfigError(f"the private key is encrypted, and ssl_key_password {state}") from None
+            raise ConfigError(f"the private key is encrypted, and {identity.password_option} {state}") from None
         raise ConfigError(f"certificate or private key cannot be read ({error.reason or error})") from None
 
 

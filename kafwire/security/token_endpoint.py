@@ -165,7 +165,7 @@ class TokenEndpoint:
             raise self._failed(f"it redirects to another address (status {status}), which is not followed")
         said = f"status {status}{explained}"
         if response.is_retriable:
-            raise Transient(said)
+            raise Transient(said, response.retry_after_s)
         raise self._failed(said)
 
     def _failed(self, why: str) -> AuthenticationError:

@@ -20,7 +20,7 @@ class LocalHttpServer:
         self._name = name
 
     def respond(self, request: BaseHTTPRequestHandler) -> None:
-        """Respond to a GET or a POST."""
+        """Respond to a GET, a POST, a PUT or a DELETE."""
         raise AssertionError(f"{self._name} does not respond to {request.path}")
 
     @property
@@ -47,6 +47,12 @@ class LocalHttpServer:
                 server.respond(self)
 
             def do_POST(self) -> None:
+                server.respond(self)
+
+            def do_PUT(self) -> None:
+                server.respond(self)
+
+            def do_DELETE(self) -> None:
                 server.respond(self)
 
             def log_request(self, code: int | str = "-", size: int | str = "-") -> None:

@@ -103,13 +103,13 @@ def test_another_type_of_schema_is_refused_for_good(
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (Reply(body=b"<html>"), "its response is not a JSON object"),
-        (Reply(body=b"[" * 100_000), "its response is not a JSON object"),
+        (Reply(body=b"<html>"), "its response is not JSON: is this the address"),
+        (Reply(body=b"[" * 100_000), "its response is not JSON"),
         (Reply(body=b"[]"), "its response is not a JSON object"),
         (Reply(body=b"{}"), "its response has no schema"),
         (Reply(body=b'{"schema": "\\"int\\"", "references": [3]}'), "its references have no subject and version"),
         (Reply(status=404, body=b"nothing here"), "status 404: is this the address of a schema registry"),
-        (Reply(status=302, location="http://localhost:9/"), "status 302: is this the address"),
+        (Reply(status=302, location="http://localhost:9/"), "status 302: redirects are not followed"),
         (error(403, 40301, "User is denied"), "status 403, error code 40301, 'User is denied': check username"),
         (error(422, 42201, "Invalid"), "status 422, error code 42201"),
         (Reply(body=b'"' + b"x" * (8 << 20)), "its response is larger than"),
