@@ -66,7 +66,8 @@ def json_rows() -> Iterator[bytes]:
     """Documents of six members, and their mistakes."""
     yield b'{"s":"EWR","n":1,"b":-2,"x":1.5,"f":0.1,"k":true}\xff{"s":null}\xff{}'
     yield rb'{"s":"\u00e9\ud83d\ude00\n","n":9223372036854775807,"x":1e-300}'
-    yield b'{"other":{"a":[1,{"b":"}"}],"c":[[]]},"s":"gr\xc3\xbcn"}\xff[]\xff{"n":1,"n":2}\xffnull\xff{"x":0.30000000000000004}'
+    yield b'{"other":{"a":[1,{"b":"}"}],"c":[[]]},"s":"gr\xc3\xbcn"}\xff[]\xff{"n":1,"n":2}\xffnull'
+    yield b'{"x":0.30000000000000004,"f":1e-40}'
     yield rb' { "\u0073" : "\\" , "k" : false } '
 
 

@@ -43,13 +43,15 @@ def member(chance: random.Random) -> str:
             chance.choice(NUMBERS),
             repr(chance.uniform(-1e6, 1e6)),
             repr(struct.unpack("<d", chance.randbytes(8))[0]),
-            str(chance.randrange(-(2**chance.randrange(1, 70)), 2 ** chance.randrange(1, 70))),
+            str(chance.randrange(-(2 ** chance.randrange(1, 70)), 2 ** chance.randrange(1, 70))),
             chance.choice(WORDS),
             json.dumps(chance.choice(TEXTS), ensure_ascii=chance.random() < 0.5),
             f'"{chance.choice(TEXTS[:5])}{chance.choice(ESCAPES)}{chance.choice(TEXTS[:5])}"',
         ]
     )
-    return f'{chance.choice(SPACES)}"{name}"{chance.choice(SPACES)}:{chance.choice(SPACES)}{value}{chance.choice(SPACES)}'
+    return (
+        f'{chance.choice(SPACES)}"{name}"{chance.choice(SPACES)}:{chance.choice(SPACES)}{value}{chance.choice(SPACES)}'
+    )
 
 
 def fitting(chance: random.Random) -> dict[str, Any]:
