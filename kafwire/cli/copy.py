@@ -27,8 +27,10 @@ _HELP = """Copy a topic to Parquet files, up to its current end.
 
 The records of partition 0 go to lake/orders/0. The name of a file is its range of offsets, and it gets this name when
 it is whole. The next run continues behind the last file: each record is copied once, whenever a run is killed. One
-process at a time copies a topic to a folder. With --key and --value, columns have text instead of bytes. Records of open and aborted transactions are not copied, unless
+process at a time copies a topic to a folder. Records of open and aborted transactions are not copied, unless
 '-X isolation.level=read_uncommitted' is given. This needs the package pyarrow.
+
+With --key and --value the columns of keys and values have text instead of bytes.
 
 Exit code 1: another process copies to the folder, or records are missing in the topic.
 """
