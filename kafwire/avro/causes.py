@@ -1,8 +1,10 @@
-"""Texts of the causes of bad values. The codes are those of `native/decode.h`."""
+"""Texts of the causes of bad values. The codes are those of `native/decode.h`, and of `native/encode.h`."""
 
 from __future__ import annotations
 
-__all__ = ["cause"]
+from kafwire.errors import ConfigError
+
+__all__ = ["cause", "wrong_value"]
 
 _CAUSES = {
     1: "the value ends too early: {detail} bytes are needed here",
@@ -35,3 +37,24 @@ def cause(kind: int, *, place: str, at: int, detail: int) -> str:
     text = _CAUSES[kind].format(detail=detail)
     where = f"{place}: " if place else ""
     return f"{where}{text}" + ("" if kind in WITHOUT_PLACE else f" (byte {at})")
+
+
+_WRONG = {
+    1: "a null, which the schema does not allow: make it a union with null, or fill the column's nulls",
+    2: "the number {detail} is out of the schema's range",
+    3: "the time {detail} is finer than the schema's unit: round the column",
+    4: "{detail} bytes, which is not the size of the fixed",
+    5: "a text of {detail} bytes that is none of the enum's symbols",
+    6: "a decimal beyond the schema's precision",
+    7: "a union with more than one member set",
+    8: "an index outside the dictionary of the column",
+    9: "the values exceed the 2 GiB of a binary column: encode fewer rows at once",
+}
+_WRONG_MEMORY = 10
+
+
+def wrong_value(code: int, *, place: str, row: int, detail: int) -> Exception:
+    """Return the error for a value that cannot be encoded, with the row and the field."""
+    if code == _WRONG_MEMORY:
+        return MemoryError("no memory for Avro values")
+    return ConfigError(f"row {row}, {place or 'value'}: {_WRONG[code].format(detail=detail)}")

@@ -215,6 +215,17 @@ class AvroDecoder:
     def __arrow_c_schema__(self) -> object:
         return self._layout.__arrow_c_schema__()
 
+    @property
+    def is_wrapped(self) -> bool:
+        """True if the reader's schema is not a record: the rows have its values in the field `value`.
+
+        Example:
+            >>> from kafwire.avro import AvroDecoder
+            >>> AvroDecoder("long", writer="long").is_wrapped
+            True
+        """
+        return self._columns.is_wrapped
+
     def decode(self, values: object) -> Decoded:
         r"""Decode values.
 

@@ -128,9 +128,10 @@ class JsonSchema(Format):
     def _writer(self, ctx: SerializationContext) -> tuple[Any, Any]:
         """Return the id of the schema of a record, and its validator; from the second call on without a request."""
         if self._own is None:
-            key = subject_of(self.subject, ctx, None)
+            key = subject_of(self.subject, ctx, "")
         else:
-            key = subject_of(self.subject, ctx, self._own.get("title") if isinstance(self._own, dict) else None)
+            title = self._own.get("title") if isinstance(self._own, dict) else None
+            key = subject_of(self.subject, ctx, title if isinstance(title, str) else "")
         found = self._written.get(key)
         if found is None:
             found = self._written[key] = self._found_writer(key)
@@ -264,7 +265,7 @@ class JsonSchema(Format):
         schema = self._own
         key = ""
         if schema is None:
-            key = subject_of(self.subject, ctx, None)
+            key = subject_of(self.subject, ctx, "")
             if key not in self._columns:
                 latest = self._latest_of(key)
                 schema = schema_of(latest.text, f"schema {latest.id}") if latest.schema_type == JSON else True

@@ -174,7 +174,7 @@ def test_nothing_is_registered_unless_asked(server: RegistryServer) -> None:
         ROWS[0], context("other")
     )
     assert "value.Flight" in registry.subjects()
-    with pytest.raises(ConfigError, match="needs the topic, and a column names the topics"):
+    with pytest.raises(ConfigError, match="needs one topic"):
         kafwire.JsonSchema(registry, FLIGHT).serialize_column(pa.array([ROWS[0]]), columns(""))
 
 

@@ -1,0 +1,291 @@
+# distutils: sources = kafwire/memory/native/buf.c kafwire/avro/native/encode.c
+"""Encodes Arrow columns to Avro values; `_encoder.pxd` has the structures, `encoder.py` is the public module."""
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from kafwire.memory._buffer cimport kw_buf, kw_buf_unref, process_pool
+from kafwire.records._arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema, free_array, free_schema
+
+from kafwire.errors import ConfigError
+from kafwire.memory._buffer import seal_types
+
+
+cdef enum:
+    MAX_DEPTH = 200  # of Arrow types
+    NULLABLE = 2
+
+
+# --- programs -------------------------------------------------------------------------------------------------------
+
+@cython.final
+cdef class Writer:
+    """The operations for columns of one Arrow type, from a `write_program.Writing`."""
+
+    def __cinit__(self):
+        self.ops = NULL
+        self.tables = NULL
+
+    def __init__(self, ops, tables, bytes constants not None, int32_t root, int32_t views):
+        cdef int32_t i
+        cdef kw_avro_write *op
+        if self.ops is not NULL:
+            raise TypeError("a Writer cannot be initialised twice")
+        self.constants = constants
+        self.views = views
+        self.ops = <kw_avro_write *>calloc(len(ops) + 1, sizeof(kw_avro_write))
+        self.tables = <int32_t *>calloc(len(tables) + 1, sizeof(int32_t))
+        if self.ops is NULL or self.tables is NULL:
+            raise MemoryError("no memory for the program of an Avro schema")
+        for i in range(<int32_t>len(ops)):
+            op = &self.ops[i]
+            (op.code, op.view, op.index, op.index_form, op.form, op.where, op.null_branch, op.value_branch, op.end,
+             op.a, op.b, op.c) = ops[i]
+        for i in range(<int32_t>len(tables)):
+            self.tables[i] = tables[i]
+        self.program.ops = self.ops
+        self.program.count = len(ops)
+        self.program.root = root
+        self.program.tables = self.tables
+        self.program.constants = <const uint8_t *>PyBytes_AS_STRING(self.constants)
+
+    def __dealloc__(self):
+        free(self.ops)
+        free(self.tables)
+
+
+# --- columns --------------------------------------------------------------------------------------------------------
+
+cdef tuple described(const ArrowSchema *schema, list count, int depth):
+    """Return (number, format, name, children, dictionary or None); numbers count in this order."""
+    cdef int64_t i
+    cdef int32_t number = len(count)
+    if depth > MAX_DEPTH:
+        raise ConfigError(f"the Arrow type is nested more than {MAX_DEPTH} deep")
+    count.append(None)
+    name = (schema.name or b"").decode(errors="replace") if schema.name is not NULL else ""
+    dictionary = None if schema.dictionary is NULL else described(schema.dictionary, count, depth + 1)
+    children = tuple([described(schema.children[i], count, depth + 1) for i in range(schema.n_children)])
+    return number, (<bytes>schema.format).decode(), name, children, dictionary
+
+
+cdef int32_t point(kw_avro_view *views, int32_t number, const ArrowSchema *schema, const ArrowArray *array,
+                   int64_t before) except -1:
+    """Fill the views of an array from `number` on; `before` is added to its offset. Returns the next number."""
+    cdef kw_avro_view *view = &views[number]
+    cdef const char *format = schema.format
+    cdef int64_t i
+    view.validity = <const uint8_t *>array.buffers[0] if array.null_count != 0 and array.n_buffers > 0 else NULL
+    view.offset = before + array.offset
+    view.length = array.length
+    if array.n_buffers > 1:
+        view.data = <const uint8_t *>array.buffers[1]
+    if array.n_buffers > 2:
+        view.more = <const uint8_t *>array.buffers[2]
+        view.buffers = array.buffers + 2
+    if format[0] == b"w" and format[1] == b":":
+        view.width = int(format[2:])
+    number += 1
+    if schema.dictionary is not NULL:
+        if array.dictionary is NULL:
+            raise ConfigError("a dictionary-encoded Arrow array has no dictionary")
+        number = point(views, number, schema.dictionary, array.dictionary, 0)
+    if array.n_children != schema.n_children:
+        raise ConfigError("an Arrow array has another number of children than its schema")
+    for i in range(schema.n_children):
+        number = point(views, number, schema.children[i], array.children[i],
+                       view.offset if format[0] == b"+" and format[1] == b"s" else 0)
+    return number
+
+
+@cython.final
+cdef class Columns:
+    """One Arrow array, and views of its buffers. `description` is that of its type."""
+
+    def __cinit__(self):
+        memset(&self.array, 0, sizeof(ArrowArray))
+        self.views = NULL
+
+    def __init__(self):
+        raise TypeError("Reading makes Columns")
+
+    def __dealloc__(self):
+        if self.array.release is not NULL:
+            self.array.release(&self.array)
+        free(self.views)
+
+    def __len__(self):
+        return self.array.length
+
+    cdef int take(self, const ArrowSchema *schema, ArrowArray *array, tuple description) except -1:
+        """Take ownership of the array."""
+        memcpy(&self.array, array, sizeof(ArrowArray))
+        array.release = NULL
+        count = []
+        self.description = described(schema, count, 0) if description is None else description
+        self.count = len(count) if description is None else nodes(description)
+        self.views = <kw_avro_view *>calloc(self.count, sizeof(kw_avro_view))
+        if self.views is NULL:
+            raise MemoryError("no memory for the views of Arrow arrays")
+        point(self.views, 0, schema, &self.array, 0)
+        return 0
+
+
+cdef int32_t nodes(tuple description) except -1:
+    cdef int32_t found = 1
+    if description[4] is not None:
+        found += nodes(description[4])
+    for child in description[3]:
+        found += nodes(child)
+    return found
+
+
+@cython.final
+cdef class Reading:
+    """Iterates over Arrow data, with __arrow_c_array__ or __arrow_c_stream__, as one Columns per chunk."""
+
+    def __cinit__(self):
+        memset(&self.schema, 0, sizeof(ArrowSchema))
+        self.stream = NULL
+
+    def __init__(self, source):
+        if self.ready is not None or self.capsule is not None:
+            raise TypeError("a Reading cannot be initialised twice")
+        if hasattr(source, "__arrow_c_array__"):
+            schema, array = source.__arrow_c_array__()
+            self.ready = Columns.__new__(Columns)
+            self.ready.take(<ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
+                            <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"), None)
+        elif hasattr(source, "__arrow_c_stream__"):
+            self.capsule = source.__arrow_c_stream__()
+            self.stream = <ArrowArrayStream *>PyCapsule_GetPointer(self.capsule, "arrow_array_stream")
+            if self.stream.release is NULL:
+                raise ConfigError("the Arrow stream was already consumed")
+            self.check(self.stream.get_schema(self.stream, &self.schema))
+            self.description = described(&self.schema, [], 0)
+        else:
+            raise ConfigError(f"{type(source).__name__} is not Arrow data: it needs __arrow_c_array__ or "
+                              "__arrow_c_stream__ (a pyarrow.RecordBatch, StructArray or Table, a polars frame)")
+
+    def check(self, int code):
+        """Raise OSError if a call of the stream failed."""
+        cdef const char *why
+        if code != 0:
+            why = self.stream.get_last_error(self.stream)
+            raise OSError(code, f"the Arrow stream failed: {why.decode(errors='replace') if why is not NULL else ''}")
+
+    def __dealloc__(self):
+        if self.schema.release is not NULL:
+            self.schema.release(&self.schema)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef ArrowArray array
+        cdef Columns made
+        cdef int code
+        if self.ready is not None:
+            made, self.ready = self.ready, None
+            return made
+        if self.stream is not NULL:
+            memset(&array, 0, sizeof(array))
+            with nogil:  # it may wait, even for another thread of this process that needs the GIL
+                code = self.stream.get_next(self.stream, &array)
+            self.check(code)
+            if array.release is not NULL:
+                made = Columns.__new__(Columns)
+                made.take(&self.schema, &array, self.description)
+                return made
+        raise StopIteration
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+cdef struct Exported:
+    const void *buffers[3]
+    kw_buf *held[3]
+
+
+cdef void release_values(ArrowArray *array) noexcept nogil:
+    cdef Exported *owner = <Exported *>array.private_data
+    cdef int i
+    for i in range(3):
+        kw_buf_unref(owner.held[i])
+    free(owner)
+    array.release = NULL
+
+
+cdef void release_type(ArrowSchema *schema) noexcept nogil:
+    schema.release = NULL
+
+
+@cython.final
+cdef class Encoded:
+    """The values of some rows: a binary column. Its capsules can be taken once."""
+
+    cdef kw_avro_values values
+    cdef int64_t rows
+    cdef readonly tuple wrong  # code, number of the place, row and detail of a value that the schema does not allow
+
+    def __cinit__(self):
+        memset(&self.values, 0, sizeof(kw_avro_values))
+
+    def __init__(self):
+        raise TypeError("encode_columns makes Encoded")
+
+    def __dealloc__(self):
+        kw_avro_values_clear(&self.values)
+
+    def __len__(self):
+        return self.rows
+
+    def __arrow_c_array__(self, requested_schema=None):
+        """Return PyCapsules "arrow_schema" and "arrow_array" of a binary column."""
+        cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
+        cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
+        cdef Exported *owner = <Exported *>calloc(1, sizeof(Exported))
+        cdef kw_buf **held
+        cdef int i
+        if schema is NULL or array is NULL or owner is NULL or self.values.offsets is NULL:
+            free(schema)
+            free(array)
+            free(owner)
+            if self.wrong is None and self.rows >= 0 and self.values.offsets is NULL:
+                raise ConfigError("the encoded values were already exported")
+            raise MemoryError("no memory for Arrow arrays")
+        schema.format, schema.name, schema.flags, schema.release = b"z", b"", NULLABLE, release_type
+        owner.held[0] = self.values.validity
+        owner.held[1] = self.values.offsets
+        owner.held[2] = self.values.data
+        for i in range(3):
+            owner.buffers[i] = owner.held[i].data if owner.held[i] is not NULL else NULL
+        array.length, array.null_count, array.n_buffers = self.rows, self.values.nulls, 3
+        array.buffers, array.private_data, array.release = owner.buffers, owner, release_values
+        memset(&self.values, 0, sizeof(kw_avro_values))
+        made = PyCapsule_New(array, "arrow_array", free_array)
+        return PyCapsule_New(schema, "arrow_schema", free_schema), made
+
+
+def encode_columns(Writer writer not None, Columns columns not None, bytes prefix not None):
+    """Encode all rows, each behind `prefix`."""
+    cdef Encoded made = Encoded.__new__(Encoded)
+    cdef kw_avro_wrong wrong
+    cdef const uint8_t *before = <const uint8_t *>PyBytes_AS_STRING(prefix)
+    cdef int64_t size = len(prefix), rows = columns.array.length
+    cdef int code
+    if writer.views != columns.count:
+        raise AssertionError(f"a program for {writer.views} Arrow arrays, not {columns.count}")
+    with nogil:
+        code = kw_avro_encode(&writer.program, columns.views, rows, before, size, process_pool(), &made.values, &wrong)
+    made.rows = rows
+    if code != 0:
+        made.wrong = (wrong.code, wrong.where, wrong.row, wrong.detail)
+        kw_avro_values_clear(&made.values)
+    return made
+
+
+seal_types(Writer, Columns, Reading, Encoded)
