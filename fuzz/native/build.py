@@ -29,6 +29,7 @@ EXACT = HERE / "exact_buf.c"  # what stands in its place where every buffer is t
 IN_C = {
     "frame": [HERE / "frame.c", Path("kafwire/runtime/native/frame.c"), *POOL],
     "snappy": [HERE / "snappy.c", Path("kafwire/records/native/snappy.c")],
+    "json_rows": [HERE / "json_rows.c", Path("kafwire/schemas/native/json_columns.c")],
     "fast_path": [
         HERE / "fast_path.c",
         EXACT,
@@ -46,7 +47,7 @@ IN_CYTHON = {
     "message": ["kafwire.protocol._message"],
     "avro": ["kafwire.avro._decoder"],
 }
-TARGETS = ("frame", "varint", "header", "snappy", "fast_path", "codec", "message", "avro")
+TARGETS = ("frame", "varint", "header", "snappy", "json_rows", "fast_path", "codec", "message", "avro")
 
 # As in setup.py (tests/unit/fuzz/test_native.py holds that).
 DIRECTIVES = {

@@ -152,7 +152,9 @@ def key_of(
     if schema_type not in (AVRO, JSON, PROTOBUF):
         raise ConfigError(f"schema_type is {AVRO!r}, {JSON!r} or {PROTOBUF!r}, not {schema_type!r}")
     # The registry takes direct references, and finds the others by itself.
-    direct = tuple(Reference(each.name, each.subject, each.version) for each in references if each.is_direct)
+    direct: tuple[Reference, ...] = ()
+    if references:
+        direct = tuple(Reference(each.name, each.subject, each.version) for each in references if each.is_direct)
     return kind, subject, text, schema_type, direct, bool(normalize)
 
 

@@ -56,5 +56,5 @@ def subject_of(strategy: Subject, ctx: SerializationContext, record_name: str) -
     if strategy == "topic":
         return f"{ctx.topic}-{ctx.field}"
     if not record_name:
-        raise ConfigError(f'subject="{strategy}" needs a schema with a name: a record, an enum or a fixed')
+        raise ConfigError(f'subject="{strategy}" needs a schema with a name: a record, an enum, a fixed or a title')
     return record_name if strategy == "record" else f"{ctx.topic}-{record_name}"

@@ -42,7 +42,7 @@ def registers_and_finds(registry: SchemaRegistry, subject: str) -> None:
     assert registry.registered(number).schema.name == "Flight"
     latest = registry.latest(subject)
     assert (latest.id, latest.version, latest.subject, latest.schema_type) == (number, 1, subject, "AVRO")
-    other = SchemaRegistry(registry._arguments["url"])  # type: ignore[arg-type]
+    other = SchemaRegistry(registry._arguments["url"])
     assert other.register(subject, text) == number
     assert other.versions(subject) == [1]
     assert subject in other.subjects(subject[:-1])
@@ -183,7 +183,7 @@ def deletions(registry: SchemaRegistry, subject: str) -> None:
     assert registry.versions(subject) == [1, 3]
     with pytest.raises(UnknownSchemaError):
         registry.version(subject, 2)
-    fresh = SchemaRegistry(registry._arguments["url"])  # type: ignore[arg-type]
+    fresh = SchemaRegistry(registry._arguments["url"])
     assert fresh.registered(numbers[1]).schema.kind == "record"
     with pytest.raises(UnknownSchemaError):
         registry.lookup(subject, texts[1])  # the client has forgotten its id
