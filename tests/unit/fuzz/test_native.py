@@ -33,6 +33,7 @@ EXECUTIONS = {
     "messages": 30_000,
     "frames": 11_000,
     "avro-values": 4_000,
+    "avro-columns": 2_000,
 }
 CASES = sorted(case for name in REPLAY for case in (native.CASES / name).glob("*"))
 
