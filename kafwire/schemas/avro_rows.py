@@ -1,7 +1,7 @@
 """Single Avro values, to and from Python values by fastavro, behind kafwire's checks of bytes.
 
-fastavro reads the items of an array without bytes for as long as the value claims, and writes a number beyond `int`.
-A program that reads no column checks what it reads, and the decoder what it wrote.
+fastavro reads items without bytes for as long as the value claims, takes an index of -1 for a union's
+last branch, and writes a number beyond `int`. kafwire's decoder checks the bytes before a read, and after such a write.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire.avro.decoder import AvroDecoder
 from kafwire.avro.schema import MISSING, Field, Type
-from kafwire.errors import DecodeError
+from kafwire.errors import DecodeError, SchemaError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -38,7 +38,7 @@ class RowWriter:
     def __init__(self, schema: Type) -> None:
         fastavro = _fastavro()
         self._write = fastavro.schemaless_writer
-        self._schema = fastavro.parse_schema(schema_object(schema))
+        self._schema = _parsed(fastavro, schema)
         self._check = AvroDecoder(schema, writer=schema) if _has_unchecked_numbers(schema) else None
 
     def write(self, value: Any) -> bytes:
@@ -84,10 +84,13 @@ class RowReader:
         if reader is not None:
             AvroDecoder(reader, writer=writer)  # the same rules as for columns
         self._read = fastavro.schemaless_reader
-        self._writer = fastavro.parse_schema(schema_object(writer))
-        self._reader = None if reader is None else fastavro.parse_schema(schema_object(reader))
+        self._writer = _parsed(fastavro, writer)
+        self._reader = None if reader is None else _parsed(fastavro, reader)
+        self._named = AvroDecoder(writer, writer=writer)  # its errors name the field
         row = Type("record", "Row", fields=(Field("value", writer),))  # its bytes are those of `writer`
-        self._check = AvroDecoder(Type("record", "Row"), writer=row)
+        # Items without bytes are skipped at once, however many: only a decoder of columns counts them.
+        is_counted = _has_items_without_bytes(writer)
+        self._check = self._named if is_counted else AvroDecoder(Type("record", "Row"), writer=row)
 
     def read(self, data: bytes) -> Any:
         """Return the value of bytes.
@@ -101,7 +104,11 @@ class RowReader:
         Raises:
             DecodeError: the bytes are no value of the schema.
         """
-        self._check.decode([data])
+        try:
+            self._check.decode([data])
+        except DecodeError:
+            self._named.decode([data])
+            raise
         try:
             return self._read(io.BytesIO(data), self._writer, self._reader)
         except Exception as error:
@@ -120,6 +127,13 @@ def _fastavro() -> ModuleType:
     return module
 
 
+def _parsed(fastavro: ModuleType, schema: Type) -> Any:
+    try:
+        return fastavro.parse_schema(schema_object(schema))
+    except Exception as error:
+        raise SchemaError(f"fastavro, which converts single records, refuses the Avro schema: {error}") from error
+
+
 def _has_unchecked_numbers(of: Type, is_branch: bool = False) -> bool:
     """Return True if values have an `int` that fastavro does not check: it checks the branches of unions."""
     if of.kind == "int":
@@ -128,6 +142,20 @@ def _has_unchecked_numbers(of: Type, is_branch: bool = False) -> bool:
     return any(_has_unchecked_numbers(each) for each in inner) or any(
         _has_unchecked_numbers(each, is_branch=True) for each in of.branches
     )
+
+
+def _has_items_without_bytes(of: Type) -> bool:
+    if of.kind == "array" and of.items is not None and _is_without_bytes(of.items):
+        return True
+    inner = [each.type for each in of.fields] + list(of.branches) + ([] if of.items is None else [of.items])
+    return any(_has_items_without_bytes(each) for each in inner)
+
+
+def _is_without_bytes(of: Type) -> bool:
+    """Return True if the type has values without bytes."""
+    if of.kind == "record":
+        return all(_is_without_bytes(each.type) for each in of.fields)
+    return of.kind == "null" or (of.kind == "fixed" and of.size == 0)
 
 
 def schema_object(schema: Type) -> Any:
@@ -176,8 +204,4 @@ def _field(each: Field, known: set[str]) -> dict[str, Any]:
     made = {"name": each.name, "type": _object(each.type, known)}
     if each.aliases:
         made["aliases"] = list(each.aliases)
-    if each.default is MISSING:
-        return made
-    # fastavro returns a default as it is, and JSON has bytes as text.
-    is_bytes = each.type.kind in ("bytes", "fixed") and each.type.logical is None and isinstance(each.default, str)
-    return {**made, "default": each.default.encode("latin-1") if is_bytes else each.default}
+    return made if each.default is MISSING else {**made, "default": each.default}
