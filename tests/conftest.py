@@ -92,6 +92,11 @@ MAY_BE_SKIPPED = [
             "tests/unit/registry/test_confluent_client.py::",
         )
     ),
+    (
+        "tests/unit/schemas/test_json_schema.py",
+        "could not import '(jsonschema_rs|httpx|confluent_kafka)",
+        "an environment of before has neither jsonschema-rs nor confluent-kafka's extras",
+    ),
     ("tests/integration/frames/test_dask.py", "could not import 'dask", "an extra, of the group `frames`"),
     ("tests/integration/frames/test_ray.py", "could not import 'ray", "an extra, of the group `frames`"),
     (

@@ -68,6 +68,8 @@ def json_rows() -> Iterator[bytes]:
     yield rb'{"s":"\u00e9\ud83d\ude00\n","n":9223372036854775807,"x":1e-300}'
     yield b'{"other":{"a":[1,{"b":"}"}],"c":[[]]},"s":"gr\xc3\xbcn"}\xff[]\xff{"n":1,"n":2}\xffnull'
     yield b'{"x":0.30000000000000004,"f":1e-40}'
+    for value in (b"1", b"-0", b"1e400", b"01", b"true", b"null", b'"a"', b"[1,]", b"{}", b'"\\ud800"', b"1.5E+3"):
+        yield b"\xff".join(b'{"%b":%b}' % (name, value) for name in (b"s", b"n", b"b", b"x", b"f", b"k", b"o"))
     yield rb' { "\u0073" : "\\" , "k" : false } '
 
 

@@ -113,17 +113,17 @@ class ConfluentPrefix:
     """
 
     def write(self, schema_id: SchemaId, payload: bytes, ctx: Context = None, *, indexes: bytes = b"") -> bytes:
-        """Return the prefix, the indexes and the payload. See `Framing.write`."""
+        """Return the prefix, the indexes and the payload, as `Framing.write` does."""
         del ctx
         return self.prefix(schema_id) + indexes + payload
 
     def read(self, data: bytes, ctx: Context = None) -> tuple[SchemaId, bytes]:
-        """Return the id and the payload. See `Framing.read`."""
+        """Return the id and the payload, as `Framing.read` does."""
         del ctx
         return _read_confluent(data, "the value")
 
     def prefix(self, schema_id: SchemaId) -> bytes:
-        """Return the five bytes of an id, or the 17 of a GUID. See `Framing.prefix`."""
+        """Return the five bytes of an id, or the 17 of a GUID, as `Framing.prefix` does."""
         if isinstance(schema_id, UUID):
             return bytes([CONFLUENT_GUID]) + schema_id.bytes
         return bytes([CONFLUENT_ID]) + _INT32.pack(_number(schema_id, MAX_INT32, "Confluent's prefix"))
@@ -147,7 +147,7 @@ class ConfluentHeader:
     """
 
     def write(self, schema_id: SchemaId, payload: bytes, ctx: Context = None, *, indexes: bytes = b"") -> bytes:
-        """Set the header, and return the payload unchanged. See `Framing.write`."""
+        """Set the header, and return the payload unchanged, as `Framing.write` does."""
         if not isinstance(schema_id, UUID):
             raise FramingError(f"Confluent's header needs the schema's GUID, not the id {schema_id!r}")
         name, ctx = f"__{_field(ctx)}_schema_id", _needed(ctx)
@@ -155,7 +155,7 @@ class ConfluentHeader:
         return payload
 
     def read(self, data: bytes, ctx: Context = None) -> tuple[SchemaId, bytes]:
-        """Return the GUID of the header, or the id of the prefix, and the payload. See `Framing.read`."""
+        """Return the GUID of the header, or the id of the prefix, and the payload, as `Framing.read` does."""
         name = f"__{_field(ctx)}_schema_id"
         header = _last_header(ctx, name)
         if header is None:
@@ -164,7 +164,7 @@ class ConfluentHeader:
         return schema_id, indexes + data if indexes else data
 
     def prefix(self, schema_id: SchemaId) -> None:
-        """Return None: the id is in a header."""
+        """Return None, as `Framing.prefix` does for ids in a header."""
         del schema_id
 
 
@@ -193,19 +193,19 @@ class ApicurioPrefix:
             raise ConfigError(f"id_bytes of Apicurio's prefix is 4 or 8, not {self.id_bytes!r}")
 
     def write(self, schema_id: SchemaId, payload: bytes, ctx: Context = None, *, indexes: bytes = b"") -> bytes:
-        """Return the prefix, the indexes and the payload. See `Framing.write`."""
+        """Return the prefix, the indexes and the payload, as `Framing.write` does."""
         del ctx
         return self.prefix(schema_id) + indexes + payload
 
     def read(self, data: bytes, ctx: Context = None) -> tuple[SchemaId, bytes]:
-        """Return the id and the payload. See `Framing.read`."""
+        """Return the id and the payload, as `Framing.read` does."""
         del ctx
         _check_first_byte(data, 0, "the value")
         layout = _INT32 if self.id_bytes == _INT32.size else _INT64
         return _read_number(data, 1, layout, "the value")
 
     def prefix(self, schema_id: SchemaId) -> bytes:
-        """Return the zero byte and the id. See `Framing.prefix`."""
+        """Return the zero byte and the id, as `Framing.prefix` does."""
         layout, most = (_INT32, MAX_INT32) if self.id_bytes == _INT32.size else (_INT64, MAX_INT64)
         return b"\0" + layout.pack(_number(schema_id, most, f"Apicurio's prefix of {self.id_bytes} bytes"))
 
@@ -241,13 +241,13 @@ class ApicurioHeader:
         ApicurioPrefix(self.id_bytes)
 
     def write(self, schema_id: SchemaId, payload: bytes, ctx: Context = None, *, indexes: bytes = b"") -> bytes:
-        """Set the header, and return the indexes and the payload. See `Framing.write`."""
+        """Set the header, and return the indexes and the payload, as `Framing.write` does."""
         name = f"apicurio.{_field(ctx)}.{self.id}"
         _set_header(_needed(ctx), name, _INT64.pack(_number(schema_id, MAX_INT64, "Apicurio's header")))
         return indexes + payload
 
     def read(self, data: bytes, ctx: Context = None) -> tuple[SchemaId, bytes]:
-        """Return the id of the header, or of the prefix, and the payload. See `Framing.read`."""
+        """Return the id of the header, or of the prefix, and the payload, as `Framing.read` does."""
         field = _field(ctx)
         encoding = _last_header(ctx, f"apicurio.{field}.encoding")
         if encoding is not None and encoding != b"BINARY":
@@ -265,7 +265,7 @@ class ApicurioHeader:
         return ApicurioPrefix(self.id_bytes).read(data)
 
     def prefix(self, schema_id: SchemaId) -> None:
-        """Return None: the id is in a header."""
+        """Return None, as `Framing.prefix` does for ids in a header."""
         del schema_id
 
 
@@ -289,13 +289,13 @@ class GluePrefix:
     compress: bool = False
 
     def write(self, schema_id: SchemaId, payload: bytes, ctx: Context = None, *, indexes: bytes = b"") -> bytes:
-        """Return the prefix, and the indexes and payload, compressed if asked. See `Framing.write`."""
+        """Return the prefix, and the indexes and payload, compressed if asked, as `Framing.write` does."""
         del ctx
         head = self._head(schema_id)
         return head + (zlib.compress(indexes + payload) if self.compress else indexes + payload)
 
     def read(self, data: bytes, ctx: Context = None) -> tuple[SchemaId, bytes]:
-        """Return the UUID and the payload. See `Framing.read`."""
+        """Return the UUID and the payload, as `Framing.read` does."""
         del ctx
         _check_first_byte(data, GLUE_VERSION, "the value")
         if len(data) < GLUE_HEADER_BYTES:
@@ -308,7 +308,7 @@ class GluePrefix:
         return schema_id, payload
 
     def prefix(self, schema_id: SchemaId) -> bytes | None:
-        """Return the 18 bytes before a payload; None with compression. See `Framing.prefix`."""
+        """Return the 18 bytes before a payload, or None with compression, as `Framing.prefix` does."""
         return None if self.compress else self._head(schema_id)
 
     def _head(self, schema_id: SchemaId) -> bytes:

@@ -256,7 +256,7 @@ def _refuse(response: Response, code: int | None, said: str, what: str, name: st
         said += ": check username and password, the token or the client certificate, and their permissions"
     elif 300 <= response.status < 400:
         said += ": redirects are not followed, as they would send credentials elsewhere: use the final address"
-    elif response.status == 409 and code in (None, 409):
+    elif response.status == 409:
         said += ": the schema is not compatible with earlier versions: compatibility() has the differences"
     elif code is None:
         said += ": is this the address of a schema registry?"

@@ -62,7 +62,8 @@ def sections(doc: str) -> dict[str, str]:
 
 def named(reference: re.Match[str]) -> Documented:
     """The object that a reference names."""
-    return DOCUMENTED.get(f"kafwire.{reference[1]}") or DOCUMENTED[f"kafwire.testing.{reference[1]}"]
+    places = ("kafwire", "kafwire.registry", "kafwire.testing")
+    return next(DOCUMENTED[name] for place in places if (name := f"{place}.{reference[1]}") in DOCUMENTED)
 
 
 def described(one: Documented, section: str) -> str:

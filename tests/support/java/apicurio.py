@@ -11,7 +11,6 @@ import socket
 import subprocess
 import tarfile
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Self
 
 from kafwire.broker.setup_error import SetupError
 from kafwire.testing.cluster.kafka import _ivy_jar, cache_folder, java
+from tests.support.deadlines import until
 
 VERSION = "2.6.13.Final"  # the newest whose program the repository has as a file
 CCOMPAT = "/apis/ccompat/v7"
@@ -103,17 +103,17 @@ class Apicurio:
         self._end()
 
     def _await(self, log: Path) -> None:
-        deadline = time.monotonic() + LONGEST_START_S
-        while True:
-            try:
-                with urllib.request.urlopen(f"{self.url}/subjects", timeout=5):
-                    return
-            except (urllib.error.URLError, OSError):
-                ended = self._process.poll() is not None
-            if ended or time.monotonic() > deadline:
-                tail = "\n".join(log.read_text(errors="replace").splitlines()[-30:])
-                raise SetupError(f"Apicurio's registry did not start:\n{tail}")
-            time.sleep(0.1)
+        until(lambda: self._responds() or self._process.poll() is not None, "Apicurio's start", LONGEST_START_S)
+        if self._process.poll() is not None:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-30:])
+            raise SetupError(f"Apicurio's registry did not start:\n{tail}")
+
+    def _responds(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/subjects", timeout=5):
+                return True
+        except (urllib.error.URLError, OSError):
+            return False
 
     def _end(self) -> None:
         self._process.terminate()
@@ -121,5 +121,5 @@ class Apicurio:
             self._process.wait(20)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            self._process.wait(20)
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -385,6 +385,7 @@ def test_a_parsed_schema_is_kept_and_not_pickled() -> None:
     assert found.schema is found.schema
     again = pickle.loads(pickle.dumps(found))
     assert again == found
+    assert "_parsed" not in vars(again)
     assert again.schema.name == "F"
     bad = Registered("no schema", origin="schema 3")
     errors: list[Any] = []

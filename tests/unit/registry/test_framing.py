@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import random
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -210,8 +211,14 @@ def test_bytes_and_ids_that_do_not_fit(call: Callable[[], Any], said: str) -> No
 def test_a_zlib_bomb_stops_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_DECOMPRESSED_BYTES", 1000)
     assert GluePrefix().read(b"\3\5" + RAW + zlib.compress(bytes(1000)))[1] == bytes(1000)
-    with pytest.raises(FramingError, match="decompresses to more than 1000 bytes"):
-        GluePrefix().read(b"\3\5" + RAW + zlib.compress(bytes(10_000_000)))
+    bomb = b"\3\5" + RAW + zlib.compress(bytes(10_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FramingError, match="decompresses to more than 1000 bytes"):
+            GluePrefix().read(bomb)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_arguments_that_cannot_be() -> None:
