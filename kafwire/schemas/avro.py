@@ -71,11 +71,12 @@ class Avro(Format):
         ConfigError: an argument is wrong.
 
     Example:
-        >>> registry = kafwire.registry.SchemaRegistry("http://localhost:8081")
-        >>> from kafwire.schemas.avro import Avro
-        >>> flights = Avro(registry, '{"type": "record", "name": "Flight", "fields": []}', register=True)
-        >>> kafwire.Producer("localhost:9092", value_serializer=flights).close()
+        >>> registry = kafwire.SchemaRegistry("http://localhost:8081")
+        >>> flights = kafwire.Avro(registry, '{"type": "record", "name": "Flight", "fields": []}', register=True)
+        >>> kafwire.Producer("localhost:9092", value=flights).close()
     """
+
+    __module__ = "kafwire"
 
     def __init__(
         self,
