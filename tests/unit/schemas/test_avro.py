@@ -23,7 +23,7 @@ from kafwire.schemas.subjects import subject_of
 from kafwire.serialization import ColumnContext, SerializationContext
 from tests.support import avro_samples
 from tests.support.avro_samples import Samples
-from tests.support.schema_registry import RegistryServer, error
+from tests.support.schema_registry import RegistryServer, Reply, error
 from tests.support.seeds import examples, of_test
 
 FLIGHT = {
@@ -425,3 +425,45 @@ def test_a_schema_that_fastavro_refuses_is_a_schema_error() -> None:
     twice = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long", "default": 0.5}]}
     with pytest.raises(SchemaError, match="fastavro, which converts single records, refuses"):
         RowWriter(parse(twice))
+
+
+# --- hostile schemas of a registry ------------------------------------------------------------------------------------
+
+
+def test_references_in_a_circle_make_bad_records(server: RegistryServer, registry: SchemaRegistry) -> None:
+    server.register("flights-value", FLIGHT)
+    names = ("us.A", "us.B")
+    for i, name in enumerate(names):
+        other = names[1 - i]
+        schema = {"type": "record", "name": name, "fields": [{"name": "x", "type": other}]}
+        number = server.register(name, schema, references=[(other, other, 1)])
+    with pytest.raises(DecodeError, match="refers to itself"):
+        Avro(registry).deserialize(framed(number, b"\0"), record())
+    avro = Avro(registry, on_bad="null")
+    good = framed(1, written(FLIGHT, ROWS[0]))
+    values = pa.array([framed(number, b"\0"), good])
+    assert avro.deserialize_column(values, column()).to_pylist() == [None, ROWS[0]]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "record", "name": "us.Flight", "fields": [{"name": "next", "type": ["null", "us.Flight"]}]},
+        '{"type":"array","items":' * 5_000 + '"int"' + "}" * 5_000,
+        '{"type":"array","items":' * 65 + '"int"' + "}" * 65,
+        '{"type": "fixed", "name": "F", "size": 1000000000}',
+        '{"type": "record"',
+    ],
+    ids=["recursion", "very deep", "deep", "size", "no JSON"],
+)
+def test_hostile_schemas_make_bad_records(server: RegistryServer, registry: SchemaRegistry, schema: Any) -> None:
+    server.register("flights-value", FLIGHT)
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    server.replies.append(Reply(body=json.dumps({"schema": text}).encode()))
+    avro = Avro(registry, on_bad="null")
+    data = framed(9, b"\x02" * 100_000)
+    good = framed(1, written(FLIGHT, ROWS[0]))
+    assert avro.deserialize(data, record()) is None
+    assert not server.replies
+    assert avro.deserialize_column(pa.array([data, good]), column()).to_pylist() == [None, ROWS[0]]
+    assert server.paths.count("/schemas/ids/9") == 1
