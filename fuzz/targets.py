@@ -18,7 +18,7 @@ from fuzz import avro_schemas, protobuf_types
 from fuzz.avro_schemas import PAIRS
 from fuzz.protobuf_types import TYPES
 from kafwire import protocol
-from kafwire.avro import AvroDecoder
+from kafwire.avro import AvroDecoder, AvroEncoder
 from kafwire.consumer.fetch._fetch import parse_response, scan_headers
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
@@ -253,6 +253,41 @@ class ProtobufValues(ColumnValues):
                 raise Broken("a value is bad that the package protobuf reads")
 
 
+class AvroColumns:
+    """Columns decoded from any bytes, and slices of them, are encoded to values that decode to the same columns."""
+
+    def __init__(self) -> None:
+        self._pairs = [
+            (
+                AvroDecoder(reader, writer=writer, on_bad="drop", max_empty_items=50, enums=enums),
+                AvroEncoder(reader, prefix=b"prefix"),
+                AvroDecoder(reader, writer=reader, enums=enums),
+            )
+            for writer, reader in PAIRS
+            for enums in ("string", "dictionary")
+        ]
+
+    def corpus(self) -> Sequence[bytes]:
+        """A pair of values for each pair of schemas."""
+        return [bytes([2 * each[0] + odd]) + each[1:] for each in avro_schemas.corpus() for odd in (0, 1)]
+
+    def check(self, data: bytes, chance: random.Random) -> None:
+        """The first byte chooses schemas and the form of enums, the second one is the length of the first value."""
+        if len(data) < 2:
+            return
+        decoder, encoder, again = self._pairs[data[0] % len(self._pairs)]
+        columns = pa.array(decoder.decode([data[2 : 2 + data[1]], data[2 + data[1] :]]))
+        if decoder.is_wrapped and columns.flatten()[0].null_count:
+            return  # a null of a union becomes a null value
+        for first in range(len(columns) + 1):
+            given = columns[first:]
+            values = encoder.encode(given).to_arrow()
+            values.validate(full=True)
+            found = pa.array(again.decode([each[len(b"prefix") :] for each in values.to_pylist()]))
+            if not found.equals(given) and "nan" not in str(given):
+                raise Broken(f"{given} became {found}")
+
+
 TARGETS: dict[str, Target] = {
     "records": Records(),
     "fetch-responses": FetchResponses(),
@@ -260,4 +295,5 @@ TARGETS: dict[str, Target] = {
     "frames": FrameCore(),
     "avro-values": AvroValues(),
     "protobuf-values": ProtobufValues(),
+    "avro-columns": AvroColumns(),
 }

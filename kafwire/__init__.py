@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from kafwire.producer.buffer._batch import BatchDelivery, Delivery
     from kafwire.records import Batch, Record, RecordBatch
     from kafwire.registry.client import SchemaRegistry
+    from kafwire.schemas.avro import Avro
     from kafwire.schemas.json import Json
     from kafwire.schemas.json_schema import JsonSchema
     from kafwire.schemas.text import Text
@@ -127,6 +128,7 @@ __all__ = [
     "AsyncShareConsumer",
     "AuthenticationError",
     "AuthorizationError",
+    "Avro",
     "Batch",
     "BatchDelivery",
     "BrokerError",
@@ -213,6 +215,7 @@ _HOMES = {
     "AsyncShareConsumer": "kafwire.aio.share_consumer",
     "AuthenticationError": "kafwire.errors",
     "AuthorizationError": "kafwire.errors",
+    "Avro": "kafwire.schemas.avro",
     "Batch": "kafwire.records",
     "BatchDelivery": "kafwire.producer.buffer._batch",
     "BrokerError": "kafwire.errors",
@@ -276,7 +279,7 @@ _HOMES = {
     "TransactionTimeoutError": "kafwire.errors",
     "UnknownSchemaError": "kafwire.errors",
     "scan": "kafwire.sync.scan",
-    # Avro and Protobuf: "kafwire.schemas.avro" and "kafwire.schemas.protobuf"; here, in __all__ and for type checkers.
+    # Protobuf: "kafwire.schemas.protobuf"; here, in __all__ and for type checkers.
 }
 _MODULES = frozenset({"admin", "errors", "protocol", "records", "schemas", "stream", "telemetry"})
 

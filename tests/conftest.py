@@ -40,6 +40,11 @@ MAY_BE_SKIPPED = [
         )
     ),
     (
+        "tests/conformance/test_confluent_avro.py",
+        r"confluent-kafka\[avro,schemaregistry\] is not installed",
+        "an environment of before has confluent-kafka without its extras",
+    ),
+    (
         "tests/integration/cluster/test_kafka_cluster_gssapi.py",
         "no MIT Kerberos here",
         "a KDC is of Debian's packages, and not in every container",
@@ -86,6 +91,11 @@ MAY_BE_SKIPPED = [
             "tests/unit/registry/test_framing.py::test_confluents_own_functions_agree",
             "tests/unit/registry/test_confluent_client.py::",
         )
+    ),
+    (
+        "tests/unit/schemas/test_json_schema.py",
+        "could not import '(jsonschema_rs|httpx|confluent_kafka)",
+        "an environment of before has neither jsonschema-rs nor confluent-kafka's extras",
     ),
     ("tests/integration/frames/test_dask.py", "could not import 'dask", "an extra, of the group `frames`"),
     ("tests/integration/frames/test_ray.py", "could not import 'ray", "an extra, of the group `frames`"),

@@ -33,9 +33,9 @@ _CONTRACTS = {
 LAYERS = [re.findall(r"kafwire\.\w+", layer) for layer in _CONTRACTS["Imports go down the layers only"]["layers"][::-1]]
 PURE = _CONTRACTS["What decides takes time, chance and bytes as arguments"]["source_modules"]
 # The codec lies beside the package whose part it is.
-PART_OF = {"kafwire._codec": "kafwire.records"}
+PART_OF = {"kafwire._codec": "kafwire.records", "kafwire._json_columns": "kafwire.json_columns"}
 # Compiled modules that pure modules may use: none of it has a socket, a clock or a lock that is waited for.
-PURE_COMPILED = {"kafwire.memory", "kafwire.records", "kafwire.protocol"}
+PURE_COMPILED = {"kafwire.json_columns", "kafwire.memory", "kafwire.records", "kafwire.protocol"}
 # When it is first asked for something of pyarrow's, it imports what knows how to make it.
 ALSO_USES = {"kafwire.records._records": {"kafwire.arrow"}}
 

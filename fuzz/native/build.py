@@ -29,6 +29,7 @@ EXACT = HERE / "exact_buf.c"  # what stands in its place where every buffer is t
 IN_C = {
     "frame": [HERE / "frame.c", Path("kafwire/runtime/native/frame.c"), *POOL],
     "snappy": [HERE / "snappy.c", Path("kafwire/records/native/snappy.c")],
+    "json_rows": [HERE / "json_rows.c", Path("kafwire/schemas/native/json_columns.c")],
     "fast_path": [
         HERE / "fast_path.c",
         EXACT,
@@ -47,7 +48,7 @@ IN_CYTHON = {
     "avro": ["kafwire.avro._decoder", "kafwire.value_columns._value_columns"],
     "protobuf": ["kafwire.protobuf._decoder", "kafwire.value_columns._value_columns"],
 }
-TARGETS = ("frame", "varint", "header", "snappy", "fast_path", "codec", "message", "avro", "protobuf")
+TARGETS = (*("frame", "varint", "header", "snappy", "json_rows", "fast_path", "codec", "message", "avro", "protobuf"),)
 
 # As in setup.py (tests/unit/fuzz/test_native.py holds that).
 DIRECTIVES = {

@@ -62,6 +62,20 @@ def snappy(data: bytes) -> None:
             decompress("snappy", data[1:])
 
 
+def json_rows(data: bytes) -> None:
+    """Read documents, separated by 0xff, to columns: the rows are those of each document alone."""
+    import pyarrow as pa
+
+    from kafwire.json_columns import JsonDecoder
+
+    kinds = {"s": pa.string(), "n": pa.int64(), "b": pa.int8(), "x": pa.float64(), "f": pa.float32(), "k": pa.bool_()}
+    decoder = JsonDecoder(pa.schema(list(kinds.items())), on_bad="null")
+    texts = data.split(b"\xff")
+    found = decoder.decode(texts).to_struct()
+    alone = pa.concat_arrays([decoder.decode([text]).to_struct() for text in texts])
+    assert str(found) == str(alone), "a row that sees its neighbours"
+
+
 def fast_path(data: bytes) -> None:
     """Show a response to the fetch fast path: the engine would have queued the same slices."""
     if len(data) < 2:
@@ -148,6 +162,7 @@ REPLAY = {
     "varint": varint,
     "header": header,
     "snappy": snappy,
+    "json_rows": json_rows,
     "fast_path": fast_path,
     "codec": codec,
     "message": message,

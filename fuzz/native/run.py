@@ -36,6 +36,7 @@ MAX_LEN = {
     "varint": 96,
     "header": 2048,
     "snappy": 2048,
+    "json_rows": 512,
     "fast_path": 1024,
     "codec": 4096,
     "message": 2048,

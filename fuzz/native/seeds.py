@@ -62,6 +62,17 @@ def snappy() -> Iterator[bytes]:
         yield b"\x00" + bytes(compress("snappy", records))[20:]  # after the xerial header and the block's length
 
 
+def json_rows() -> Iterator[bytes]:
+    """Documents of six members, and their mistakes."""
+    yield b'{"s":"EWR","n":1,"b":-2,"x":1.5,"f":0.1,"k":true}\xff{"s":null}\xff{}'
+    yield rb'{"s":"\u00e9\ud83d\ude00\n","n":9223372036854775807,"x":1e-300}'
+    yield b'{"other":{"a":[1,{"b":"}"}],"c":[[]]},"s":"gr\xc3\xbcn"}\xff[]\xff{"n":1,"n":2}\xffnull'
+    yield b'{"x":0.30000000000000004,"f":1e-40}'
+    for value in (b"1", b"-0", b"1e400", b"01", b"true", b"null", b'"a"', b"[1,]", b"{}", b'"\\ud800"', b"1.5E+3"):
+        yield b"\xff".join(b'{"%b":%b}' % (name, value) for name in (b"s", b"n", b"b", b"x", b"f", b"k", b"o"))
+    yield rb' { "\u0073" : "\\" , "k" : false } '
+
+
 def fast_path() -> Iterator[bytes]:
     """Responses of four partitions of one topic, with batches from the offsets that are expected on."""
     response = protocol.FetchResponse
@@ -143,6 +154,7 @@ SEEDS = {
     "varint": varint,
     "header": header,
     "snappy": snappy,
+    "json_rows": json_rows,
     "fast_path": fast_path,
     "codec": codec,
     "message": message,

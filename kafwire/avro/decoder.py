@@ -97,6 +97,17 @@ class AvroDecoder(ColumnDecoder):
     def __reduce__(self) -> tuple[Any, ...]:
         return _made, (self._arguments,)
 
+    @property
+    def is_wrapped(self) -> bool:
+        """True if the reader's schema is not a record: the rows have its values in the field `value`.
+
+        Example:
+            >>> from kafwire.avro import AvroDecoder
+            >>> AvroDecoder("long", writer="long").is_wrapped
+            True
+        """
+        return self._columns.is_wrapped
+
     def _program(self, number: int) -> tuple[Program, list[str]]:
         if self._writer is not None:
             writer = self._writer

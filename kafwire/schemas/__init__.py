@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from kafwire.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from kafwire.schemas.avro import Avro
     from kafwire.schemas.format import Format, OnBadRecord
     from kafwire.schemas.json import Json
     from kafwire.schemas.json_schema import JsonSchema
     from kafwire.schemas.text import Text
 
-__all__ = ["Format", "Json", "JsonSchema", "OnBadRecord", "Text"]
+__all__ = ["Avro", "Format", "Json", "JsonSchema", "OnBadRecord", "Text"]
 
 if not TYPE_CHECKING:
     __getattr__ = lazy_names(
@@ -27,7 +28,8 @@ if not TYPE_CHECKING:
             "JsonSchema": "kafwire.schemas.json_schema",
             "OnBadRecord": "kafwire.schemas.format",
             "Text": "kafwire.schemas.text",
-            # Avro and Protobuf: "kafwire.schemas.avro" and "kafwire.schemas.protobuf", here and above.
+            "Avro": "kafwire.schemas.avro",
+            # Protobuf: "kafwire.schemas.protobuf", here and above.
         },
     )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import json_values
-from kafwire.json_columns import JsonDecoder
+from kafwire.errors import ConfigError
+from kafwire.json_columns import JsonDecoded, JsonDecoder
 from kafwire.schemas.format import Format, OnBadRecord
 from kafwire.serialization import SerializationContext
 
@@ -116,9 +117,25 @@ class Json(Format):
         """
         if self._decoder is None:
             return self._texts(column, ctx)
-        decoded = self._decoder.decode(column)
+        decoded = self.decode(column)
         self.report(decoded.bad, column, ctx)
         return decoded.to_struct()
+
+    def decode(self, column: pa.Array) -> JsonDecoded:
+        """Decode a column by the schema, and list bad rows instead of a report.
+
+        Args:
+            column: the documents.
+
+        Returns:
+            The rows, null where they are bad.
+
+        Raises:
+            ConfigError: there is no schema.
+        """
+        if self._decoder is None:
+            raise ConfigError("Json() without a schema has no columns: give a pyarrow.Schema")
+        return self._decoder.decode(column)
 
     def _texts(self, column: pa.Array, ctx: SerializationContext) -> pa.Array:
         import pyarrow as pa

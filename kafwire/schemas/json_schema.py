@@ -2,12 +2,287 @@
 
 from __future__ import annotations
 
-from kafwire.schemas.format import Format
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafwire import json_values
+from kafwire.errors import ConfigError, FramingError, SchemaError, UnknownSchemaError
+from kafwire.registry.client import SchemaRegistry
+from kafwire.registry.framing import ConfluentHeader, ConfluentPrefix, Framing, GluePrefix
+from kafwire.registry.registered import JSON, Reference, Registered
+from kafwire.schemas.format import Format, OnBadRecord
+from kafwire.schemas.json import Json
+from kafwire.schemas.json_types import arrow_type, check_depth, schema_of, validator_of
+from kafwire.schemas.subjects import Subject, check_subject, subject_of
+from kafwire.serialization import SerializationContext
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["JsonSchema"]
 
 
 class JsonSchema(Format):
-    """The format of JSON documents of registered schemas."""
+    """The format of JSON documents with the id of their schema, as Confluent's JSON serializers write them.
+
+    Rows are Python values. A column is a struct column if the schema is an object whose `properties` have plain types,
+    objects and arrays of them; a member that `properties` does not have is not in the column. It is text otherwise.
+    Documents are validated by the schema that wrote them, of draft 4 to 2020-12. This needs the package jsonschema-rs.
+
+    Args:
+        registry: the registry.
+        schema: the schema of sent documents, and of columns: JSON text or a dict. None: the latest of the subject.
+        references: the schemas that `schema` refers to.
+        subject: the subject of the schema: "topic" (`flights-value`), "record" (the schema's title), "topic-record",
+            or a function (ctx, title).
+        framing: the place of the schema's id.
+        register: True: the first document of a subject registers the schema. False: nothing writes to the registry.
+        validate: False: documents are not validated.
+        on_bad: the outcome of a document that cannot be read, or is not valid: "error", "null", or a function of a
+            `BadRecord`.
+
+    Raises:
+        ConfigError: an argument has a bad value.
+        SchemaError: `schema` is no JSON schema.
+        ImportError: jsonschema-rs is not installed.
+
+    Example:
+        >>> registry = kafwire.SchemaRegistry("http://localhost:8081")
+        >>> consumer = kafwire.Consumer("localhost:9092", topics=["flights"], value=kafwire.JsonSchema(registry))
+        >>> consumer.close()
+    """
 
     __module__ = "kafwire"
+
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        schema: str | Mapping[str, Any] | None = None,
+        *,
+        references: Iterable[Reference] = (),
+        subject: Subject = "topic",
+        framing: Framing | None = None,
+        register: bool = False,
+        validate: bool = True,
+        on_bad: OnBadRecord = "error",
+    ) -> None:
+        super().__init__(on_bad=on_bad)
+        check_subject(subject)
+        if register and schema is None:
+            raise ConfigError("register=True needs a schema to register")
+        self.registry = registry
+        self.text = schema if schema is None or isinstance(schema, str) else json.dumps(schema)
+        self.references = tuple(references)
+        self.subject = subject
+        self.framing: Framing = ConfluentPrefix() if framing is None else framing
+        self.register = register
+        self.validate = validate
+        self._reset()
+        own = None if self.text is None else schema_of(self.text, "the schema")
+        self._own = own
+        if validate:
+            validator_of(own if own is not None and not self.references else {}, (), "the schema")
+
+    def _reset(self) -> None:
+        self._written: dict[str, tuple[Any, Any]] = {}  # the id and the validator by subject
+        self._validators: dict[Any, Any] = {}  # by id
+        self._latest: dict[str, Registered] = {}  # by subject
+        self._columns: dict[str, Json] = {}  # the reader of columns by subject
+
+    def __repr__(self) -> str:
+        return f"JsonSchema({self.registry!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = {"_written", "_validators", "_columns"}  # validators do not pickle
+        return {name: value for name, value in self.__dict__.items() if name not in made}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._reset()
+        self.__dict__.update(state)
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def serialize(self, value: Any, ctx: SerializationContext) -> bytes:
+        """Encode a value as a document of the schema.
+
+        Args:
+            value: a value with a form in JSON.
+            ctx: its record.
+
+        Returns:
+            The schema's id as the framing has it, and the document.
+
+        Raises:
+            ValueError: the document is not valid, or JSON has no form of a value.
+            TypeError: JSON has no form of the value.
+            UnknownSchemaError: the subject does not have the schema, and `register` is False.
+            SchemaRegistryError: the registry cannot be reached in time.
+        """
+        schema_id, validator = self._writer(ctx)
+        payload = json_values.encode(value)
+        if validator is not None:
+            self._check(validator, payload, json_values.decode(payload))
+        return self.framing.write(schema_id, payload, ctx)
+
+    def _writer(self, ctx: SerializationContext) -> tuple[Any, Any]:
+        """Return the id of the schema of a record, and its validator; from the second call on without a request."""
+        if self._own is None:
+            key = subject_of(self.subject, ctx, "")
+        else:
+            title = self._own.get("title") if isinstance(self._own, dict) else None
+            key = subject_of(self.subject, ctx, title if isinstance(title, str) else "")
+        found = self._written.get(key)
+        if found is None:
+            found = self._written[key] = self._found_writer(key)
+        return found
+
+    def _found_writer(self, subject: str) -> tuple[Any, Any]:
+        if self.text is None:
+            registered = self._latest_of(subject)
+        else:
+            call = self.registry.register if self.register else self.registry.lookup
+            registered = self.registry.registered(call(subject, self.text, JSON, self.references))
+        schema_id: Any = registered.id
+        if isinstance(self.framing, ConfluentHeader | GluePrefix):
+            schema_id = registered.guid
+            if schema_id is None:
+                raise SchemaError(f"the registry reports no GUID of the schema of {subject!r}, which the framing needs")
+        return schema_id, self._validator(registered) if self.validate else None
+
+    def _latest_of(self, subject: str) -> Registered:
+        found = self._latest.get(subject)
+        if found is None:
+            found = self._latest[subject] = self.registry.latest(subject)
+        return found
+
+    def _validator(self, registered: Registered) -> Any:
+        if registered.schema_type != JSON:
+            raise SchemaError(f"schema {registered.id} is a schema of type {registered.schema_type}, not {JSON}")
+        origin = f"schema {registered.id}"
+        references = [(each.name, each.text) for each in registered.references]
+        return validator_of(schema_of(registered.text, origin), references, origin)
+
+    @staticmethod
+    def _check(validator: Any, payload: bytes, value: Any) -> None:
+        """Raise `ValueError` for a document that is not valid, with the place of the mistake."""
+        check_depth(payload, value)
+        if not validator.is_valid(value):
+            for mistake in validator.iter_errors(value):
+                place = "".join(f"[{each!r}]" for each in mistake.instance_path)
+                raise ValueError(f"the document is not valid: {mistake.message[:500]}{' at ' if place else ''}{place}")
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def deserialize(self, data: bytes, ctx: SerializationContext) -> Any:
+        """Decode a document.
+
+        Args:
+            data: the schema's id and the document.
+            ctx: its record.
+
+        Returns:
+            The value; None for a bad record.
+
+        Raises:
+            DecodeError: the document cannot be read or is not valid, and `on_bad` is "error".
+            SchemaRegistryError: the registry cannot be reached in time.
+        """
+        found = self._read(data, ctx)
+        return None if found is None else found[1]
+
+    def _read(self, data: bytes, ctx: SerializationContext) -> tuple[bytes, Any] | None:
+        """Return the document and its value; None for a bad record."""
+        schema_id = None
+        try:
+            schema_id, payload = self.framing.read(data, ctx)
+            value = json_values.decode(payload)
+            if self.validate:
+                self._check(self._validator_of(schema_id), payload, value)
+        except (ValueError, RecursionError, FramingError, UnknownSchemaError) as error:  # SchemaError is a ValueError
+            self.bad(data, ctx, error, schema_id=schema_id)
+            return None
+        return payload, value
+
+    def _validator_of(self, schema_id: Any) -> Any:
+        found = self._validators.get(schema_id)
+        if found is None:
+            found = self._validators[schema_id] = self._validator(self.registry.registered(schema_id))
+        return found
+
+    def deserialize_column(self, column: pa.Array, ctx: SerializationContext) -> pa.Array:
+        """Decode a column of documents.
+
+        Args:
+            column: the ids and documents.
+            ctx: its topic and rows.
+
+        Returns:
+            A struct column, or a string column of the documents.
+
+        Raises:
+            DecodeError: a document cannot be read or is not valid, and `on_bad` is "error".
+            SchemaRegistryError: the registry cannot be reached in time.
+        """
+        import pyarrow as pa
+
+        payloads = self._cut(column)
+        if payloads is None:
+            made: list[bytes | None] = []
+            for row, data in enumerate(column.to_pylist()):
+                found = None if data is None else self._read(data, ctx.of_row(row))
+                made.append(None if found is None else found[0])
+            payloads = pa.array(made, pa.binary())
+        reader = self._reader(ctx)
+        if reader.schema is None:
+            return payloads.cast(pa.string())
+        decoded = reader.decode(payloads)
+        self.report(decoded.bad, column, ctx)
+        return decoded.to_struct()
+
+    def _cut(self, column: pa.Array) -> pa.Array | None:
+        """Return the documents behind Confluent's prefix, without a look at rows; None if each needs one."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self.validate or type(self.framing) is not ConfluentPrefix:
+            return None
+        documents = pc.binary_slice(column, 5)
+        framed = pc.starts_with(column, b"\0")
+        is_whole = pc.greater_equal(pc.binary_length(column), 5)
+        if not pc.all(pc.and_(framed, is_whole), skip_nulls=True).as_py() and len(column) > column.null_count:
+            return None
+        try:
+            documents.cast(pa.string())
+        except pa.ArrowInvalid:
+            return None  # the loop names the row
+        return documents
+
+    def _reader(self, ctx: SerializationContext) -> Json:
+        """Return the reader of columns: the type of a schema is fixed when it is first needed."""
+        import pyarrow as pa
+
+        schema = self._own
+        key = ""
+        if schema is None:
+            key = subject_of(self.subject, ctx, "")
+            if key not in self._columns:
+                latest = self._latest_of(key)
+                schema = schema_of(latest.text, f"schema {latest.id}") if latest.schema_type == JSON else True
+        if key not in self._columns:
+            kind = arrow_type(schema)
+            self._columns[key] = Json(None if kind is None else pa.schema(list(kind)), on_bad="null")
+        return self._columns[key]
+
+    def arrow_type(self, ctx: SerializationContext) -> pa.DataType | None:
+        """Return the type of a column: that of the schema, or of the latest one of the topic's subject.
+
+        Args:
+            ctx: the topic.
+
+        Returns:
+            The type; None for several topics without a schema.
+        """
+        if self._own is None and not ctx.topic:
+            return None
+        return self._reader(ctx).arrow_type(ctx)

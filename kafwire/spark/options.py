@@ -18,7 +18,7 @@ from kafwire.similar_names import similar
 from kafwire.spark.exactly_once.decisions import check_sink_name
 from kafwire.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions, parse_texts, parse_timestamps
 from kafwire.spark.topic_pattern import topic_pattern
-from kafwire.spark.value_options import VALUE_OPTIONS, ValueFormat, value_format
+from kafwire.spark.value_options import KEY_OPTIONS, VALUE_OPTIONS, ValueFormat, formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,6 +51,7 @@ _READ = (
     "groupIdPrefix",
     "clientRackByHost",
     "columns",
+    *KEY_OPTIONS,
     *VALUE_OPTIONS,
 )
 # A batch read ignores these with a warning, as they sound as if they bounded it; `stream_options` reads them.
@@ -82,8 +83,10 @@ TWO_PHASE = "kafka.transaction.two.phase.commit.enable"
 # kafka.* options that are refused, and what to do instead.
 _REFUSED_READING = {
     "auto.offset.reset": "set the option startingOffsets to say where to begin; a read never resets by itself",
-    "key.deserializer": "keys arrive as bytes: cast or decode the column with DataFrame operations",
-    "value.deserializer": "values arrive as bytes: cast or decode the column with DataFrame operations",
+    "key": "set the option keyFormat",
+    "key.deserializer": "keys arrive as bytes: set the option keyFormat, or decode the column in the query",
+    "value": "set the option valueFormat",
+    "value.deserializer": ("values arrive as bytes: set the option valueFormat, or decode the column in the query"),
     "enable.auto.commit": "reading joins no group and commits nothing",
     "interceptor.classes": "Java interceptors do not run here: transform the DataFrame",
 }
@@ -154,8 +157,8 @@ class Bound:
 class ReadOptions:
     """A read. Exactly one of `assign`, `topics`, `pattern` is not None; `client` goes to `kafwire.scan`.
 
-    `columns` are chosen by name, a field of the value as `value.<field>`; `value` says how values are decoded. `racks`
-    maps hosts that run tasks to racks.
+    `columns` are chosen by name, a field of the value as `value.<field>`; `key` and `value` are the formats that keys
+    and values are decoded by. `racks` maps hosts that run tasks to racks.
     """
 
     client: Mapping[str, Any] = field(repr=False)  # includes passwords
@@ -170,6 +173,7 @@ class ReadOptions:
     max_records: int | None
     include_headers: bool
     columns: tuple[str, ...] | None = None
+    key: ValueFormat | None = None
     value: ValueFormat | None = None
     push_filters: bool = False
     racks: Mapping[str, str] = field(default_factory=dict)
@@ -227,6 +231,7 @@ def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end:
         log.warning("option topic concerns writing; a read ignores it")
     assign = parse_partitions("assign", own["assign"]) if "assign" in own else None
     topics = _topics(own["subscribe"]) if "subscribe" in own else None
+    key, value = formats(own, topics or tuple(dict.fromkeys(place.topic for place in assign or ())))
     return ReadOptions(
         client=_client("reading", kafka, ScanConfig, _REFUSED_READING, _NO_EFFECT_READING),
         assign=assign,
@@ -242,7 +247,8 @@ def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end:
         columns=_columns(own),
         racks=parse_texts("clientRackByHost", own["clientRackByHost"], _RACKS) if "clientRackByHost" in own else {},
         push_filters=_one_of(own, "pushFilters", ("false", "true")) == "true",
-        value=value_format(own, topics or tuple(dict.fromkeys(place.topic for place in assign or ()))),
+        key=key,
+        value=value,
     )
 
 

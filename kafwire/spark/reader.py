@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kafwire import Client
     from kafwire.cluster.offset_spec import Timestamps
     from kafwire.spark.options import ReadOptions
-    from kafwire.spark.value_decoding import ValueDecoding
+    from kafwire.spark.value_decoding import Decodings
 
 log = logging.getLogger("kafwire.spark")
 
@@ -45,7 +45,7 @@ _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 class KafwireReader(DataSourceReader):
     """Reads what `options` name, in the columns of `schema`."""
 
-    def __init__(self, options: ReadOptions, schema: StructType, decoding: ValueDecoding | None = None) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType, decoding: Decodings | None = None) -> None:
         """Keep the arguments; no request is sent yet."""
         self.options = options
         self.schema = schema
@@ -85,7 +85,7 @@ def read_range(
     options: ReadOptions,
     schema: StructType,
     piece: OffsetRange,
-    decoding: ValueDecoding | None = None,
+    decoding: Decodings | None = None,
     window: Timestamps | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of one range in the columns of `schema`, in a worker, over a client that later tasks use too.

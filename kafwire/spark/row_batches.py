@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafwire.errors import DecodeError
 from kafwire.spark.schema import SCAN_NAMES, arrow_schema
+from kafwire.spark.value_decoding import Part
 from kafwire.spark.value_options import BAD_RECORD, ERROR
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafwire.bad_records import BadRecord
-    from kafwire.spark.value_decoding import Part, ValueDecoding
+    from kafwire.spark.value_decoding import Decodings
 
 
 class RowBatches:
@@ -24,40 +25,62 @@ class RowBatches:
     `place` is the topic and partition, for errors.
     """
 
-    def __init__(self, schema: StructType, decoding: ValueDecoding | None, place: str) -> None:
+    def __init__(self, schema: StructType, decoding: Decodings | None, place: str) -> None:
         self._schema = arrow_schema(schema)
         self._place = place
-        self._decoder = None if decoding is None else decoding.decoder()
-        self._is_strict = decoding is not None and decoding.format.bad == ERROR
+        key, value = (None, None) if decoding is None else (decoding.key, decoding.value)
+        self._keys = None if key is None else key.decoder()
+        self._decoder = None if value is None else value.decoder()
+        self._is_strict = any(each is not None and each.format.bad == ERROR for each in (key, value))
 
     @property
     def scan_columns(self) -> list[str]:
-        """The columns that a scan has to decode: the declared ones, and those that decoding of values needs."""
+        """The columns that a scan has to decode: the declared ones, and those that decoding needs."""
         names = dict.fromkeys(SCAN_NAMES[name] for name in self._schema.names if name in SCAN_NAMES)
         if self._decoder is not None:
             names |= dict.fromkeys(("value", "offset"))
+        if self._keys is not None:
+            names |= dict.fromkeys(("key", "offset"))
         return list(names)
 
     def of(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk, in one batch or several."""
-        if self._decoder is None:
+        if self._decoder is None and self._keys is None:
             yield to_spark(rows, self._schema)
             return
-        for part in self._decoder.parts(rows["value"]):
+        keys, bad_keys = self._decoded_keys(rows)
+        parts = [Part(0, rows.num_rows, None, ())] if self._decoder is None else self._decoder.parts(rows["value"])
+        for part in parts:
             if part.bad and self._is_strict:
                 raise self._error(part.bad[0], rows)
-            yield self._decoded(part, rows)
+            yield self._decoded(part, rows, keys, bad_keys)
 
-    def _decoded(self, part: Part, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _decoded_keys(self, rows: pa.RecordBatch) -> tuple[pa.Array | None, dict[int, BadRecord]]:
+        """Return the column of keys, None if keys are not decoded, and the bad ones by row."""
+        import pyarrow as pa
+
+        if self._keys is None:
+            return None, {}
+        parts = list(self._keys.parts(rows["key"]))
+        bad = {each.row: each for part in parts for each in part.bad}
+        if bad and self._is_strict:
+            raise self._error(bad[min(bad)], rows)
+        return parts[0].values if len(parts) == 1 else pa.concat_arrays([part.values for part in parts]), bad
+
+    def _decoded(
+        self, part: Part, rows: pa.RecordBatch, keys: pa.Array | None, bad_keys: dict[int, BadRecord]
+    ) -> pa.RecordBatch:
         import pyarrow as pa
 
         here = rows.slice(part.first, part.stop - part.first)
         columns = []
         for field in self._schema:
-            if field.name == "value":
+            if field.name == "value" and self._decoder is not None:
                 columns.append(part.values)
+            elif field.name == "key" and keys is not None:
+                columns.append(keys.slice(part.first, part.stop - part.first))
             elif field.name == BAD_RECORD:
-                columns.append(_dead_letters(part, here["value"], field.type))
+                columns.append(_dead_letters(part, here, bad_keys, field.type))
             else:
                 columns.append(_column(here, field.name))
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -91,12 +114,20 @@ def _column(rows: pa.RecordBatch, name: str) -> pa.Array:
     return pc.if_else(is_empty, pa.scalar(None, column.type), column)
 
 
-def _dead_letters(part: Part, values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Return the cause, the schema id and the bytes of bad values; null for the others."""
+def _dead_letters(part: Part, rows: pa.RecordBatch, bad_keys: dict[int, BadRecord], wanted: pa.DataType) -> pa.Array:
+    """Return the cause, the schema id and the bytes of bad values and keys; null for the others.
+
+    A record with both has its value's, as a cause that begins with "key: " tells a key.
+    """
     import pyarrow as pa
 
     found: list[dict[str, object] | None] = [None] * (part.stop - part.first)
+    for number, bad in bad_keys.items():
+        row = number - part.first
+        if 0 <= row < len(found):
+            data = rows["key"][row].as_py()
+            found[row] = {"cause": f"key: {bad.cause}", "schemaId": bad.schema_id, "value": data}
     for bad in part.bad:
         row = bad.row - part.first
-        found[row] = {"cause": bad.cause, "schemaId": bad.schema_id, "value": values[row].as_py()}
+        found[row] = {"cause": bad.cause, "schemaId": bad.schema_id, "value": rows["value"][row].as_py()}
     return pa.array(found, wanted)

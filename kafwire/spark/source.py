@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafwire.spark.options import ReadOptions
-    from kafwire.spark.value_decoding import ValueDecoding
+    from kafwire.spark.value_decoding import Decodings
 
 
 class KafwireDataSource(DataSource):
@@ -165,7 +165,7 @@ class KafwireDataSource(DataSource):
         return KafwireStreamWriter(options, columns)
 
 
-def _decoding(options: ReadOptions, schema: StructType) -> ValueDecoding | None:
+def _decoding(options: ReadOptions, schema: StructType) -> Decodings | None:
     """Return the decoding of a read with this schema, and check the schema."""
     decoding = decoding_of(options, schema)
     check_read_schema(schema, {} if decoding is None else decoding.columns())

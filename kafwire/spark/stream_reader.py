@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafwire.errors import KafkaError
     from kafwire.spark.stream_offsets import Json
     from kafwire.spark.stream_options import StreamOptions
-    from kafwire.spark.value_decoding import ValueDecoding
+    from kafwire.spark.value_decoding import Decodings
 
 # Spark's read limits cannot express the options of this source. Any limit except `ReadAllAvailable` means: apply the
 # options. `ReadAllAvailable`, which then comes only with the trigger Once, means: apply none.
@@ -36,7 +36,7 @@ _BY_OPTIONS = 2**63 - 1
 class KafwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the stream that `options` name, in the columns of `schema`."""
 
-    def __init__(self, options: StreamOptions, schema: StructType, decoding: ValueDecoding | None = None) -> None:
+    def __init__(self, options: StreamOptions, schema: StructType, decoding: Decodings | None = None) -> None:
         """Keep the arguments; no request is sent yet."""
         self.options = options
         self.schema = schema

@@ -34,11 +34,13 @@ from pyspark.sql.types import (
 )
 
 from kafwire.errors import ConfigError
+from kafwire.schemas.text import Text
+from kafwire.serialization import ColumnContext
 from kafwire.spark.avro_types import chosen_fields, readable, spark_type
 from kafwire.spark.ddl import parse_columns
 from kafwire.spark.processes import naming_this_host
 from kafwire.spark.schema import arrow_type, top_columns, value_fields
-from kafwire.spark.value_options import BAD_RECORD, ValueFormat
+from kafwire.spark.value_options import BAD_RECORD, TEXT, ValueFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +66,7 @@ _MOST_KEPT = 16
 
 @dataclass(frozen=True, slots=True)
 class ValueDecoding:
-    """The decoding of one query. `type` is that of its column `value`, `avro` the reader's schema of Avro.
+    """The decoding of one column of a query. `type` is that of the column, `avro` the reader's schema of Avro.
 
     `key` names the decoder that a worker keeps from task to task.
     """
@@ -78,7 +80,8 @@ class ValueDecoding:
     def columns(self) -> dict[str, StructField]:
         """The columns that decoding adds or changes."""
         metadata = None if self.schema_id is None else {SCHEMA_ID: self.schema_id}
-        found = {"value": StructField("value", self.type, nullable=True, metadata=metadata)}
+        part = self.format.part
+        found = {part: StructField(part, self.type, nullable=True, metadata=metadata)}
         if self.format.keeps_bad:
             found[BAD_RECORD] = StructField(BAD_RECORD, DEAD_LETTERS)
         return found
@@ -88,8 +91,23 @@ class ValueDecoding:
         return _decoder(os.getpid(), _Keyed(self.key, self))
 
 
-def decoding_of(options: ReadOptions, schema: StructType | None = None) -> ValueDecoding | None:
-    """The decoding that a read needs; None if the columns that it reads are not decoded.
+@dataclass(frozen=True, slots=True)
+class Decodings:
+    """The decodings of a query: those of the columns `key` and `value` that it reads."""
+
+    key: ValueDecoding | None
+    value: ValueDecoding | None
+
+    def columns(self) -> dict[str, StructField]:
+        """The columns that decoding adds or changes."""
+        found: dict[str, StructField] = {}
+        for each in (self.key, self.value):
+            found |= {} if each is None else each.columns()
+        return found
+
+
+def decoding_of(options: ReadOptions, schema: StructType | None = None) -> Decodings | None:
+    """The decodings that a read needs; None if the columns that it reads are not decoded.
 
     `schema` is the one that Spark gives, None while Spark requests it. Raises as `plan_decoding`.
     """
@@ -102,16 +120,18 @@ def decoding_of(options: ReadOptions, schema: StructType | None = None) -> Value
             )
         chosen = schema.names
     fields = value_fields(options.columns)
-    if options.value is None:
-        if fields:
-            raise ConfigError(f"column value.{fields[0]} needs valueFormat=avro or valueFormat=json")
-        return None
-    if options.value.keeps_bad and chosen is not None and BAD_RECORD not in chosen:
-        raise ConfigError(f"option badRecords=deadLetter needs the column {BAD_RECORD}: choose that column too")
-    if chosen is not None and not {"value", BAD_RECORD} & set(chosen):
-        return None
-    declared = schema["value"] if schema is not None and "value" in schema.names else None
-    return plan_decoding(options.value, fields, declared)
+    if options.value is None and fields:
+        raise ConfigError(f"column value.{fields[0]} needs valueFormat=avro or valueFormat=json")
+    found: dict[str, ValueDecoding | None] = {}
+    for part, given in (("key", options.key), ("value", options.value)):
+        if given is not None and given.keeps_bad and chosen is not None and BAD_RECORD not in chosen:
+            raise ConfigError(f"option badRecords=deadLetter needs the column {BAD_RECORD}: choose that column too")
+        if given is None or (chosen is not None and not {part, BAD_RECORD} & set(chosen)):
+            found[part] = None
+            continue
+        declared = schema[part] if schema is not None and part in schema.names else None
+        found[part] = plan_decoding(given, fields if part == "value" else None, declared)
+    return Decodings(found["key"], found["value"]) if any(found.values()) else None
 
 
 def plan_decoding(
@@ -126,22 +146,27 @@ def plan_decoding(
     """
     if options.is_avro:
         return _plan_avro(options, names, declared)
+    part = options.part
+    if options.kind == TEXT:
+        if names is not None:
+            raise ConfigError(f"column value.{names[0]} needs valueFormat=avro or valueFormat=json")
+        return ValueDecoding(options, StringType())
     if options.schema is not None:
-        columns = parse_columns("valueSchema", options.schema)
+        columns = parse_columns(f"{part}Schema", options.schema)
     elif declared is not None and isinstance(declared.dataType, StructType):
         columns = declared.dataType
     else:
         raise ConfigError(
-            "valueFormat=json needs the option valueSchema, such as 'carrier STRING, delay INT', or a schema that "
-            "declares value as a struct"
+            f"{part}Format=json needs the option {part}Schema, such as 'carrier STRING, delay INT', or a schema that "
+            f"declares {part} as a struct"
         )
-    _check_json(columns, "value")
+    _check_json(columns, part)
     if names is None and declared is not None and isinstance(declared.dataType, StructType):
         names = declared.dataType.names
     if names is not None:
         unknown = [name for name in names if name not in columns.names]
         if unknown:
-            raise ConfigError(f"valueSchema has no field {unknown[0]!r}: choose from {', '.join(columns.names)}")
+            raise ConfigError(f"{part}Schema has no field {unknown[0]!r}: choose from {', '.join(columns.names)}")
         columns = StructType([columns[name] for name in names])
     return ValueDecoding(options, columns)
 
@@ -151,7 +176,7 @@ def _plan_avro(options: ValueFormat, names: Sequence[str] | None, declared: Stru
     if options.schema is not None:
         from kafwire.avro.schema import parse
 
-        reader, where = parse(options.schema), "valueSchema"
+        reader, where = parse(options.schema), f"{options.part}Schema"
     else:
         registry = _registry(os.getpid(), tuple(sorted(options.registry.items())))
         schema_id = None if declared is None else (declared.metadata or {}).get(SCHEMA_ID)
@@ -198,13 +223,14 @@ class Decoder:
         self._type = arrow_type(decoding.type)
         self._avro: Any = None
         self._json: Any = None
+        self._is_text = decoding.format.kind == TEXT
         if decoding.avro is not None:
             from kafwire.avro import AvroDecoder
 
             registry = _registry(os.getpid(), tuple(sorted(decoding.format.registry.items())))
             self._is_record = decoding.avro.kind == "record"
             self._avro = AvroDecoder(decoding.avro, schema_of=registry.schema, on_bad="null")
-        else:
+        elif not self._is_text:
             import pyarrow as pa
 
             from kafwire.json_columns import JsonDecoder
@@ -215,6 +241,11 @@ class Decoder:
         """Decode values. Bad ones are null, and listed; rows count from the first value."""
         import pyarrow as pa
 
+        if self._is_text:
+            bad: list[BadRecord] = []
+            texts = Text(on_bad=bad.append).deserialize_column(values, ColumnContext("", "value"))
+            yield Part(0, len(values), in_type(texts, self._type), bad)
+            return
         if self._json is not None:
             decoded = self._json.decode(values)
             yield Part(0, len(values), in_type(pa.array(decoded), self._type), decoded.bad)

@@ -14,7 +14,7 @@ from kafwire.errors import ConfigError, SchemaError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-AVRO, JSON = "avro", "json"
+AVRO, JSON, TEXT = "avro", "json", "text"
 ERROR, NULL, DEAD_LETTER = "error", "null", "deadLetter"
 BAD_RECORD = "badRecord"  # the column of dead letters
 
@@ -27,19 +27,20 @@ _REGISTRY = {
     "schemaRegistry.ca.pem": "ca_pem",
     "schemaRegistry.timeout.ms": "timeout_s",
 }
-_SUBJECT, _SCHEMA, _BAD, _FORMAT = "valueSubject", "valueSchema", "badRecords", "valueFormat"
-_OF_AVRO = (_SUBJECT, *_REGISTRY)
-VALUE_OPTIONS = (_FORMAT, _SCHEMA, _BAD, *_OF_AVRO)
-_FORMATS = {"binary": None, AVRO: AVRO, JSON: JSON}
+_BAD = "badRecords"
+KEY_OPTIONS = ("keyFormat", "keySchema", "keySubject")
+VALUE_OPTIONS = ("valueFormat", "valueSchema", _BAD, "valueSubject", *_REGISTRY)
+_FORMATS = {"binary": None, AVRO: AVRO, JSON: JSON, TEXT: TEXT}
 _BAD_RECORDS = {name.lower(): name for name in (ERROR, NULL, DEAD_LETTER)}
 
 
 @dataclass(frozen=True, slots=True)
 class ValueFormat:
-    """The format of values, "avro" or "json".
+    """The format of values or keys, "avro", "json" or "text".
 
     `schema` is the reader's schema as a text: Avro's JSON, or columns in Spark's DDL. Without it, Avro's is the latest
-    of `subject`, and JSON's is the declared type of the column. `registry` are arguments of `SchemaRegistry`.
+    of `subject`, and JSON's is the declared type of the column. `registry` are arguments of `SchemaRegistry`. `part` is
+    "key" or "value".
     """
 
     kind: str
@@ -47,6 +48,7 @@ class ValueFormat:
     subject: str | None
     bad: str
     registry: Mapping[str, Any] = field(repr=False)  # includes a password
+    part: str = "value"
 
     @property
     def is_avro(self) -> bool:
@@ -59,61 +61,77 @@ class ValueFormat:
         return self.bad == DEAD_LETTER
 
 
-def value_format(own: Mapping[str, str], topics: Sequence[str]) -> ValueFormat | None:
-    """Check the options of decoding; None for values that stay bytes. Raises `ConfigError`.
+def formats(own: Mapping[str, str], topics: Sequence[str]) -> tuple[ValueFormat | None, ValueFormat | None]:
+    """Check the options of decoding; return the formats of keys and values, None for bytes. Raises `ConfigError`.
 
     Args:
         own: the source's options by their usual names.
         topics: the topics that the options name; none for a pattern.
     """
-    kind = _choice(own, _FORMAT, _FORMATS)
-    given = [name for name in VALUE_OPTIONS[1:] if name in own]
+    for name in (*KEY_OPTIONS, *VALUE_OPTIONS):
+        if name in own and not own[name].strip() and not name.endswith("Format"):
+            raise ConfigError(f"option {name} is empty: give a value, or leave it out")
+    kinds = {part: _choice(own, f"{part}Format", _FORMATS) for part in ("key", "value")}
+    given = [name for name in (_BAD, *_REGISTRY) if name in own]
+    if given and not any(kinds.values()):
+        raise ConfigError(f"option {given[0]} needs valueFormat=avro or valueFormat=json")
+    given = [name for name in _REGISTRY if name in own]
+    if given and AVRO not in kinds.values():
+        part = "value" if kinds["value"] else "key"
+        raise ConfigError(f"option {given[0]} needs {part}Format=avro; {part}Format={kinds[part]} has no registry")
+    return _format(own, topics, "key", kinds["key"]), _format(own, topics, "value", kinds["value"])
+
+
+def _format(own: Mapping[str, str], topics: Sequence[str], part: str, kind: str | None) -> ValueFormat | None:
+    schema_option, subject_option = f"{part}Schema", f"{part}Subject"
+    given = [name for name in (schema_option, subject_option) if name in own]
     if kind is None:
         if given:
-            raise ConfigError(f"option {given[0]} needs valueFormat=avro or valueFormat=json")
+            raise ConfigError(f"option {given[0]} needs {part}Format=avro or {part}Format=json")
         return None
-    if kind == JSON:
-        given = [name for name in _OF_AVRO if name in own]
-        if given:
-            raise ConfigError(f"option {given[0]} needs valueFormat=avro; valueFormat=json has no registry")
-    for name in VALUE_OPTIONS:
-        if name in own and not own[name].strip():
-            raise ConfigError(f"option {name} is empty: give a value, or leave it out")
-    schema = own[_SCHEMA].strip() if _SCHEMA in own else None
+    if kind == TEXT and given:
+        raise ConfigError(f"option {given[0]} needs {part}Format=avro; {part}Format=text has no schema")
+    if kind == JSON and subject_option in own:
+        raise ConfigError(f"option {subject_option} needs {part}Format=avro; {part}Format=json has no registry")
+    schema = own[schema_option].strip() if schema_option in own else None
     return ValueFormat(
         kind=kind,
         schema=schema,
-        subject=_subject(own, topics, schema) if kind == AVRO else None,
+        subject=_subject(own, topics, schema, part) if kind == AVRO else None,
         bad=_choice(own, _BAD, _BAD_RECORDS) or ERROR,
-        registry=_registry(own) if kind == AVRO else {},
+        registry=_registry(own, part) if kind == AVRO else {},
+        part=part,
     )
 
 
-def _subject(own: Mapping[str, str], topics: Sequence[str], schema: str | None) -> str | None:
+def _subject(own: Mapping[str, str], topics: Sequence[str], schema: str | None, part: str) -> str | None:
+    schema_option, subject_option = f"{part}Schema", f"{part}Subject"
     if schema is not None:
-        if _SUBJECT in own:
-            raise ConfigError(f"options {_SCHEMA} and {_SUBJECT} both name the reader's schema: leave one of them out")
+        if subject_option in own:
+            raise ConfigError(
+                f"options {schema_option} and {subject_option} both name the reader's schema: leave one of them out"
+            )
         from kafwire.avro.schema import parse
 
         try:
             parse(schema)
         except SchemaError as error:
-            raise ConfigError(f"option {_SCHEMA}: {error}") from None
+            raise ConfigError(f"option {schema_option}: {error}") from None
         return None
-    if _SUBJECT in own:
-        return own[_SUBJECT].strip()
+    if subject_option in own:
+        return own[subject_option].strip()
     if len(topics) != 1:
         raise ConfigError(
-            f"valueFormat=avro needs the option {_SUBJECT} or {_SCHEMA} for the reader's schema, unless it reads "
-            "one topic: then the subject is <topic>-value"
+            f"{part}Format=avro needs the option {subject_option} or {schema_option} for the reader's schema, unless "
+            f"it reads one topic: then the subject is <topic>-{part}"
         )
-    return f"{topics[0]}-value"
+    return f"{topics[0]}-{part}"
 
 
-def _registry(own: Mapping[str, str]) -> dict[str, Any]:
+def _registry(own: Mapping[str, str], part: str) -> dict[str, Any]:
     found: dict[str, Any] = {argument: own[name].strip() for name, argument in _REGISTRY.items() if name in own}
     if "url" not in found:
-        raise ConfigError("valueFormat=avro needs the option schemaRegistry.url, such as http://localhost:8081")
+        raise ConfigError(f"{part}Format=avro needs the option schemaRegistry.url, such as http://localhost:8081")
     if ("username" in found) != ("password" in found):
         raise ConfigError("options schemaRegistry.username and schemaRegistry.password need each other")
     if "timeout_s" in found:

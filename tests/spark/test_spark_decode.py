@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+import kafwire
 from kafwire.broker.embedded import EmbeddedKafka
 from kafwire.errors import ConfigError, DecodeError, SchemaError, SchemaRegistryError, UnknownSchemaError
 from kafwire.spark import KafwireDataSource, read, read_stream
@@ -299,3 +300,50 @@ def test_a_batch_and_a_stream_of_a_session(
     found = spark.read.parquet(f"{tmp_path}/rows").collect()
     assert len(found) == 102
     assert [row.carrier for row in found if row.delay == 8 and row.carrier != "DL"] == ["AA"]
+
+
+@pytest.fixture
+def keyed(kafka: EmbeddedKafka, topic: str) -> str:
+    with kafwire.Producer(kafka.bootstrap) as producer:
+        for key, value in ((b"UA", b'{"n": 1}'), ("grün".encode(), "ü".encode()), (None, None), (b"\xff", b"\xfe")):
+            producer.send(topic, value, key=key, partition=0)
+    return topic
+
+
+PLAIN = {"valueFormat": "", "schemaRegistry.url": "", "schemaRegistry.timeout.ms": ""}
+
+
+def test_keys_and_values_are_text(keyed: str, source: Source) -> None:
+    made = source(**PLAIN, keyFormat="text", columns="key,value")
+    assert made.schema().simpleString() == "struct<key:string,value:binary>"
+    with pytest.raises(DecodeError, match=rf"{keyed}-0, offset 3: .*invalid start byte"):
+        rows(made)
+    found = rows(source(**PLAIN | {"valueFormat": "text"}, keyFormat="text", columns="key,value", badRecords="null"))
+    assert [row["key"] for row in found] == ["UA", "grün", None, None]
+    assert [row["value"] for row in found] == ['{"n": 1}', "ü", None, None]
+
+
+def test_keys_that_are_bad_become_dead_letters(keyed: str, source: Source) -> None:
+    options = {"keyFormat": "text", "badRecords": "deadLetter", "columns": "key,badRecord"}
+    found = rows(source(**PLAIN, **options))
+    assert [row["key"] for row in found] == ["UA", "grün", None, None]
+    assert [row["badRecord"] is None for row in found] == [True, True, True, False]
+    letter = found[3]["badRecord"]
+    assert letter["value"] == b"\xff"
+    assert letter["cause"].startswith("key: ")
+    of_json = {"valueFormat": "json", "valueSchema": "n INT", "columns": "value.n,key,badRecord"}
+    both = rows(source(**PLAIN | options | of_json))
+    assert [row["value"] for row in both] == [{"n": 1}, None, None, None]
+    assert [row["badRecord"] and row["badRecord"]["value"] for row in both] == [None, "ü".encode(), None, b"\xfe"]
+
+
+def test_keys_have_a_schema_of_their_own(
+    kafka: EmbeddedKafka, registry: RegistryServer, topic: str, source: Source
+) -> None:
+    number_ = registry.register(f"{topic}-key", FIRST)
+    with kafwire.Producer(kafka.bootstrap) as producer:
+        producer.send(topic, b"v", key=framed(number_, b"\4UA"), partition=0)
+    found = rows(source(valueFormat="", keyFormat="avro", columns="key,value"))
+    assert found == [{"key": {"carrier": "UA"}, "value": b"v"}]
+    json_keys = source(**PLAIN, keyFormat="json", keySchema="n INT", badRecords="null", columns="key")
+    assert rows(json_keys) == [{"key": None}]

@@ -28,6 +28,7 @@ MODULES = (
     "kafwire.json_columns",
     "kafwire.polars",
     "kafwire.registry",
+    "kafwire.schemas",
     "kafwire.stream",
     "kafwire.telemetry",
     "kafwire.testing",

@@ -184,3 +184,14 @@ def test_aborted_records_are_not_copied(cluster: KafkaCluster, topic_name: str, 
     assert copy(cluster, topic_name, tmp_path).returncode == 0
     found = sql(f"SELECT decode(value) FROM '{tmp_path}/{topic_name}/*/*.parquet'").fetchall()
     assert found == [("kept",), ("kept",)]
+
+
+def test_formats_make_text_of_keys_and_values(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name)
+    send(cluster, topic_name, 3, 1)
+    ran = copy(cluster, topic_name, tmp_path, "--key", "text", "--value", "json")
+    assert ran.returncode == 0, ran.stderr
+    table = pq.read_table(next((tmp_path / topic_name / "0").glob("*.parquet")))
+    assert table["key"].to_pylist() == ["k"] * 3
+    assert table["value"].to_pylist() == ["0", "1", "2"]

@@ -26,7 +26,8 @@ ROWS: list[dict[str, Any]] = [{"carrier": "UA", "delay": 2}, {"carrier": "grün"
 @pytest.fixture
 def place(cluster: KafkaCluster, topic_name: str) -> tuple[str, str]:
     topic = topic_name
-    cluster.create_topic(topic, partitions=1)
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic, partitions=1)
     with kafwire.Producer(cluster.bootstrap, key=kafwire.Text(), value=kafwire.Json()) as producer:
         for number, row in enumerate(ROWS):
             producer.send(topic, row, key=f"k{number}", partition=0)

@@ -293,7 +293,10 @@ BOOKS = [b'{"books":0}', b'{"books":1}', b"{what?", b'{"books":3}']
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize("step", DOUBLE)
-def test_records_that_fail_are_written_as_they_were_read(kafka: EmbeddedKafka, step: str, guarantee: Any) -> None:
+@pytest.mark.parametrize("codec", ["json", kafwire.Json()], ids=["json", "Json"])
+def test_records_that_fail_are_written_as_they_were_read(
+    kafka: EmbeddedKafka, step: str, guarantee: Any, codec: Any
+) -> None:
     """A record that no deserializer takes is written so, too, whatever serializers the producer has for results."""
     for topic in ("orders", "bills", "dead"):
         kafka.create_topic(topic)
@@ -308,13 +311,11 @@ def test_records_that_fail_are_written_as_they_were_read(kafka: EmbeddedKafka, s
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             chunk_bytes=1,
-            key_deserializer="json",
-            value_deserializer="json",
+            key=codec,
+            value=codec,
         )
         given: dict[str, Any] = {} if guarantee == "at_least_once" else {"transactional_id": "billing"}
-        async with kafwire.AsyncProducer(
-            kafka.bootstrap, key_serializer="json", value_serializer="json", **given
-        ) as producer:
+        async with kafwire.AsyncProducer(kafka.bootstrap, key=codec, value=codec, **given) as producer:
             read, sink = ConsumerSource(consumer, idle_s=0.1), TopicSink(producer, "bills")
             return await DOUBLE[step].dead_letters("dead").run_async(read, sink, guarantee=guarantee)
 

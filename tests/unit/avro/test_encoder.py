@@ -73,6 +73,15 @@ def test_times_and_decimals_are_those_of_fastavro() -> None:
                 assert encoded(json.dumps(kind), pa.array([value], column)) == [written(kind, value)], text
 
 
+def test_decimals_at_the_edges_of_bytes_are_those_of_fastavro() -> None:
+    numbers = [sign * (1 << bits) + more for bits in range(126) for sign in (1, -1) for more in (-1, 0, 1)]
+    wide = [*numbers, *(sign * (1 << bits) for bits in (191, 192, 251) for sign in (1, -1))]
+    for precision, values, column in ((38, numbers, pa.decimal128(38, 0)), (76, wide, pa.decimal256(76, 0))):
+        schema = logical("bytes", "decimal", precision=precision, scale=0)
+        expected = [written(schema, Decimal(each)) for each in values]
+        assert encoded(json.dumps(schema), pa.array([Decimal(each) for each in values], column)) == expected
+
+
 def test_a_field_without_a_column_gets_its_default() -> None:
     schema = record(a="long", b={"of": ["null", "string"], "default": None}, c={"of": "string", "default": "new"})
     assert encoded(schema, pa.record_batch({"a": [1]})) == [b"\x02\x00\x06new"]

@@ -34,6 +34,7 @@ EXECUTIONS = {
     "frames": 11_000,
     "avro-values": 4_000,
     "protobuf-values": 4_000,
+    "avro-columns": 2_000,
 }
 CASES = sorted(case for name in REPLAY for case in (native.CASES / name).glob("*"))
 

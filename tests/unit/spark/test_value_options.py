@@ -84,3 +84,32 @@ def test_a_write_ignores_them(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         write_options({"kafka.bootstrap.servers": "h:1", "topic": "a", "valueformat": "avro"})
     assert "options that concern reading are ignored by a write: valueFormat" in caplog.text
+
+
+def key(**options: str) -> ValueFormat | None:
+    given = {"kafka.bootstrap.servers": "h:1", "subscribe": "a"} | options
+    return read_options({name.lower(): text for name, text in given.items()}).key
+
+
+def test_keys_have_options_of_their_own() -> None:
+    assert key() is None
+    assert key(keyFormat="text") == ValueFormat("text", None, None, "error", {}, "key")
+    found = key(keyFormat="avro", **{"schemaRegistry.url": "http://r:1"}, badRecords="null")
+    assert found == ValueFormat("avro", None, "a-key", "null", {"url": "http://r:1"}, "key")
+    assert value(keyFormat="text", badRecords="null") is None
+    assert value(valueFormat="text") == ValueFormat("text", None, None, "error", {})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"keySchema": "n INT"}, "option keySchema needs keyFormat=avro or keyFormat=json"),
+        ({"keyFormat": "text", "keySchema": "n INT"}, "keyFormat=text has no schema"),
+        ({"valueFormat": "text", "schemaRegistry.url": "http://r:1"}, "valueFormat=text has no registry"),
+        ({"keyFormat": "avro"}, "keyFormat=avro needs the option schemaRegistry.url"),
+        ({"keyFormat": "xml"}, "option keyFormat='xml': allowed: binary, avro, json, text"),
+    ],
+)
+def test_options_of_keys_that_cannot_be(options: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        key(**options)
