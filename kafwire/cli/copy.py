@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -70,7 +70,7 @@ def command(
 
     options = client_options(ScanConfig, brokers, settings, config_file)
     connection = only(options, ClientConfig)
-    reading = {"isolation_level": "read_committed"}
+    reading: dict[str, Any] = {"isolation_level": "read_committed"}
     reading |= {name: value for name, value in only(options, ScanConfig).items() if name not in connection}
     reading |= {part: _format(name) for part, name in (("key", key), ("value", value)) if name != "binary"}
     with orderly_end(), Client(**connection) as client:

@@ -214,7 +214,6 @@ cdef class Encoded:
         cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
         cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
         cdef Exported *owner = <Exported *>calloc(1, sizeof(Exported))
-        cdef kw_buf **held
         cdef int i
         if schema is NULL or array is NULL or owner is NULL or self.values.offsets is NULL:
             free(schema)
