@@ -7,7 +7,6 @@ Buffers are given and made by their addresses: this module needs no pyarrow.
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
 
 from kafwire.memory._buffer import seal_types
 
