@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from kafwire.schemas.avro import Avro
     from kafwire.schemas.json import Json
     from kafwire.schemas.json_schema import JsonSchema
+    from kafwire.schemas.protobuf import Protobuf
     from kafwire.schemas.text import Text
     from kafwire.secret import Secret
     from kafwire.security.oauth_token import OAuthToken
@@ -162,6 +163,7 @@ __all__ = [
     "Producer",
     "ProducerFencedError",
     "ProducerOptions",
+    "Protobuf",
     "ProtocolError",
     "PurgedError",
     "Record",
@@ -249,6 +251,7 @@ _HOMES = {
     "Producer": "kafwire.sync.producer",
     "ProducerFencedError": "kafwire.errors",
     "ProducerOptions": "kafwire.config.typed_options",
+    "Protobuf": "kafwire.schemas.protobuf",
     "ProtocolError": "kafwire.errors",
     "PurgedError": "kafwire.errors",
     "Record": "kafwire.records",
@@ -279,7 +282,6 @@ _HOMES = {
     "TransactionTimeoutError": "kafwire.errors",
     "UnknownSchemaError": "kafwire.errors",
     "scan": "kafwire.sync.scan",
-    # Protobuf: "kafwire.schemas.protobuf"; here, in __all__ and for type checkers.
 }
 _MODULES = frozenset({"admin", "errors", "protocol", "records", "schemas", "stream", "telemetry"})
 

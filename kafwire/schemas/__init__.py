@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from kafwire.schemas.format import Format, OnBadRecord
     from kafwire.schemas.json import Json
     from kafwire.schemas.json_schema import JsonSchema
+    from kafwire.schemas.protobuf import Protobuf
     from kafwire.schemas.text import Text
 
-__all__ = ["Avro", "Format", "Json", "JsonSchema", "OnBadRecord", "Text"]
+__all__ = ["Avro", "Format", "Json", "JsonSchema", "OnBadRecord", "Protobuf", "Text"]
 
 if not TYPE_CHECKING:
     __getattr__ = lazy_names(
@@ -29,7 +30,7 @@ if not TYPE_CHECKING:
             "OnBadRecord": "kafwire.schemas.format",
             "Text": "kafwire.schemas.text",
             "Avro": "kafwire.schemas.avro",
-            # Protobuf: "kafwire.schemas.protobuf", here and above.
+            "Protobuf": "kafwire.schemas.protobuf",
         },
     )
 

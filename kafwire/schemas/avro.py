@@ -11,18 +11,12 @@ from kafwire.avro.encoder import AvroEncoder
 from kafwire.avro.schema import Type, parse
 from kafwire.bad_records import BadRecord
 from kafwire.errors import ConfigError, DecodeError, FramingError, SchemaError, UnknownSchemaError
-from kafwire.registry.framing import (
-    ApicurioPrefix,
-    ConfluentHeader,
-    ConfluentPrefix,
-    Framing,
-    GluePrefix,
-    SchemaId,
-)
+from kafwire.registry.framing import ApicurioPrefix, ConfluentPrefix, Framing, SchemaId
 from kafwire.registry.registered import AVRO, Reference, texts_of
 from kafwire.schemas.avro_rows import RowReader, RowWriter
-from kafwire.schemas.format import Format, OnBadRecord
-from kafwire.schemas.subjects import Subject, check_subject, subject_of
+from kafwire.schemas.format import OnBadRecord
+from kafwire.schemas.registry_format import RegistryFormat
+from kafwire.schemas.subjects import Subject, subject_of
 from kafwire.serialization import SerializationContext
 
 if TYPE_CHECKING:
@@ -47,7 +41,7 @@ class _Writing(NamedTuple):
     rows: list[RowWriter]  # empty until the first row: columns need no fastavro
 
 
-class Avro(Format):
+class Avro(RegistryFormat):
     """The format of Avro records with a schema of a registry. Rows are fastavro's Python values, columns typed ones.
 
     Written is `schema`, or the latest schema of the subject at the first write. Read is as the reader's schema: by
@@ -77,6 +71,7 @@ class Avro(Format):
     """
 
     __module__ = "kafwire"
+    schema_type = AVRO
 
     def __init__(
         self,
@@ -91,19 +86,18 @@ class Avro(Format):
         on_bad: OnBadRecord = "error",
         enums: Any = "string",
     ) -> None:
-        super().__init__(on_bad=on_bad)
-        check_subject(subject)
-        if register and schema is None:
-            raise ConfigError("register=True needs the schema to register: give schema")
+        super().__init__(
+            registry,
+            None if schema is None else _text_of(schema),
+            subject=subject,
+            framing=framing,
+            register=register,
+            references=references,
+            on_bad=on_bad,
+        )
         if enums not in ("string", "dictionary"):
             raise ConfigError(f"enums is 'string' or 'dictionary', not {enums!r}")
-        self._registry = registry
-        self._text = None if schema is None else _text_of(schema)
         self._reader_text = None if reader is None else _text_of(reader)
-        self._subject: Subject = subject
-        self._framing: Framing = ConfluentPrefix() if framing is None else framing
-        self._register = register
-        self._references = tuple(references)
         self._enums = enums
         if not self._references:  # without a request: mistakes show here
             for text in (self._text, self._reader_text):
@@ -125,9 +119,6 @@ class Avro(Format):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._forget()
-
-    def __repr__(self) -> str:
-        return f"Avro({self._registry!r})"
 
     # --- schemas ----------------------------------------------------------------------------------------------------
 
@@ -153,29 +144,12 @@ class Avro(Format):
             latest = self._registry.latest(subject)
             number, named = latest.id, latest.schema
         else:
-            number = self._id_of(subject, self._text)
-        schema_id: SchemaId = number
-        if isinstance(self._framing, ConfluentHeader | GluePrefix):
-            guid = self._registry.registered(number).guid
-            if guid is None:
-                raise ConfigError(f"schema {number}: {self._framing!r} needs a GUID, and the registry reports none")
-            schema_id = guid
+            number = self._id_of(subject, self._text, self._references)
+        schema_id = self._framed_id(number)
         prefix = self._framing.prefix(schema_id)
         made = _Writing(schema_id, named, AvroEncoder(named, prefix=prefix or b""), prefix, [])
         self._writings[subject] = made
         return made
-
-    def _id_of(self, subject: str, text: str) -> int:
-        if self._register:
-            return self._registry.register(subject, text, AVRO, self._references)
-        try:
-            return self._registry.lookup(subject, text, AVRO, self._references)
-        except UnknownSchemaError as error:
-            raise UnknownSchemaError(
-                f"{error}; register the schema in subject {subject!r}, or let the format do so by register=True",
-                status=error.status,
-                code=error.code,
-            ) from error
 
     def _reader(self, ctx: SerializationContext, record_name: str | None) -> Type | None:
         """Return the reader's schema; None if its subject has the name of a record that is not known yet."""
@@ -230,7 +204,7 @@ class Avro(Format):
         schema_id: SchemaId | None = None
         try:
             schema_id, payload = self._framing.read(data, ctx)
-            writer = self._written(schema_id)
+            writer = self._writer(schema_id)
         except (FramingError, SchemaError, UnknownSchemaError) as error:
             self.bad(data, ctx, error, schema_id=schema_id)
             return None
@@ -242,7 +216,7 @@ class Avro(Format):
             self.bad(data, ctx, error.cause if isinstance(error, DecodeError) else error, schema_id=schema_id)
             return None
 
-    def _written(self, schema_id: SchemaId) -> Type:
+    def _writer(self, schema_id: SchemaId) -> Type:
         return self._registry.registered(schema_id).schema
 
     def _row_reader(self, schema_id: SchemaId, writer: Type, reader: Type) -> RowReader:
@@ -305,7 +279,7 @@ class Avro(Format):
             if reader is None:
                 return pa.nulls(len(column))
         if self._framing in _NATIVE:
-            made, bad = _decoded(self._decoder(reader), column)
+            made, bad = self._column(self._decoder(reader), column)
             if any(column[each.row].as_py()[:1] == b"\1" for each in bad):  # a GUID, which the decoder does not read
                 made, bad = self._unframed(column, ctx, reader)
         else:
@@ -320,13 +294,19 @@ class Avro(Format):
             self._decoders[reader] = found
         return found
 
+    @staticmethod
+    def _column(decoder: AvroDecoder, values: Any) -> tuple[pa.Array, list[BadRecord]]:
+        """Decode values to a column of the schema's type, which need not be a struct."""
+        made, bad = decoder.to_column(values)
+        return (made.flatten()[0] if decoder.is_wrapped else made), bad
+
     def _reader_of_first(self, column: pa.Array, ctx: SerializationContext) -> Type | None:
         """Return the reader's schema by the record's name in the first good row, and report the bad rows before it."""
         for row, data in enumerate(column.to_pylist()):
             if data is not None:
                 try:
                     schema_id, _ = self._framing.read(data, ctx.of_row(row))
-                    return self._reader(ctx, self._written(schema_id).name)
+                    return self._reader(ctx, self._writer(schema_id).name)
                 except (FramingError, SchemaError, UnknownSchemaError):
                     continue
         bad = [BadRecord(row, "no record of the column has a schema id") for row in range(len(column))]
@@ -349,9 +329,9 @@ class Avro(Format):
             values.append(framed)
         ids = list(numbers)
         decoder = AvroDecoder(
-            reader, schema_of=lambda number: self._written(ids[number]), on_bad="null", enums=self._enums
+            reader, schema_of=lambda number: self._writer(ids[number]), on_bad="null", enums=self._enums
         )
-        made, found = _decoded(decoder, values)
+        made, found = self._column(decoder, values)
         bad += [each._replace(schema_id=None if each.schema_id is None else ids[each.schema_id]) for each in found]
         return made, sorted(bad)
 
@@ -383,14 +363,3 @@ def _text_of(schema: Any) -> str:
     if not isinstance(schema, dict | list):
         raise ConfigError(f"an Avro schema is JSON text or its object, not {type(schema).__name__}")
     return json.dumps(schema)
-
-
-def _decoded(decoder: AvroDecoder, values: Any) -> tuple[pa.Array, list[BadRecord]]:
-    """Decode values to one column."""
-    import pyarrow as pa
-
-    parts = list(decoder.parts(values))
-    arrays = [pa.array(part) for part in parts]
-    made = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-    bad = [each for part in parts for each in part.bad]
-    return (made.flatten()[0] if decoder.is_wrapped else made), bad

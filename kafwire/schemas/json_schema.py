@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from kafwire import json_values
 from kafwire.errors import ConfigError, FramingError, SchemaError, UnknownSchemaError
 from kafwire.registry.client import SchemaRegistry
-from kafwire.registry.framing import ConfluentHeader, ConfluentPrefix, Framing, GluePrefix
+from kafwire.registry.framing import ConfluentPrefix, Framing
 from kafwire.registry.registered import JSON, Reference, Registered
-from kafwire.schemas.format import Format, OnBadRecord
+from kafwire.schemas.format import OnBadRecord
 from kafwire.schemas.json import Json
 from kafwire.schemas.json_types import arrow_type, check_depth, schema_of, validator_of
-from kafwire.schemas.subjects import Subject, check_subject, subject_of
+from kafwire.schemas.registry_format import RegistryFormat
+from kafwire.schemas.subjects import Subject, subject_of
 from kafwire.serialization import SerializationContext
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["JsonSchema"]
 
 
-class JsonSchema(Format):
+class JsonSchema(RegistryFormat):
     """The format of JSON documents with the id of their schema, as Confluent's JSON serializers write them.
 
     Rows are Python values. A column is a struct column if the schema is an object whose `properties` have plain types,
@@ -54,6 +55,7 @@ class JsonSchema(Format):
     """
 
     __module__ = "kafwire"
+    schema_type = JSON
 
     def __init__(
         self,
@@ -67,31 +69,27 @@ class JsonSchema(Format):
         validate: bool = True,
         on_bad: OnBadRecord = "error",
     ) -> None:
-        super().__init__(on_bad=on_bad)
-        check_subject(subject)
-        if register and schema is None:
-            raise ConfigError("register=True needs a schema to register")
-        self.registry = registry
-        self.text = schema if schema is None or isinstance(schema, str) else json.dumps(schema)
-        self.references = tuple(references)
-        self.subject = subject
-        self.framing: Framing = ConfluentPrefix() if framing is None else framing
-        self.register = register
-        self.validate = validate
+        super().__init__(
+            registry,
+            schema if schema is None or isinstance(schema, str) else json.dumps(schema),
+            subject=subject,
+            framing=framing,
+            register=register,
+            references=references,
+            on_bad=on_bad,
+        )
+        self._validate = validate
         self._reset()
-        own = None if self.text is None else schema_of(self.text, "the schema")
+        own = None if self._text is None else schema_of(self._text, "the schema")
         self._own = own
         if validate:
-            validator_of(own if own is not None and not self.references else {}, (), "the schema")
+            validator_of(own if own is not None and not self._references else {}, (), "the schema")
 
     def _reset(self) -> None:
         self._written: dict[str, tuple[Any, Any]] = {}  # the id and the validator by subject
         self._validators: dict[Any, Any] = {}  # by id
         self._latest: dict[str, Registered] = {}  # by subject
         self._columns: dict[str, Json] = {}  # the reader of columns by subject
-
-    def __repr__(self) -> str:
-        return f"JsonSchema({self.registry!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         made = {"_written", "_validators", "_columns"}  # validators do not pickle
@@ -123,37 +121,32 @@ class JsonSchema(Format):
         payload = json_values.encode(value)
         if validator is not None:
             self._check(validator, payload, json_values.decode(payload))
-        return self.framing.write(schema_id, payload, ctx)
+        return self._framing.write(schema_id, payload, ctx)
 
     def _writer(self, ctx: SerializationContext) -> tuple[Any, Any]:
         """Return the id of the schema of a record, and its validator; from the second call on without a request."""
         if self._own is None:
-            key = subject_of(self.subject, ctx, "")
+            key = subject_of(self._subject, ctx, "")
         else:
             title = self._own.get("title") if isinstance(self._own, dict) else None
-            key = subject_of(self.subject, ctx, title if isinstance(title, str) else "")
+            key = subject_of(self._subject, ctx, title if isinstance(title, str) else "")
         found = self._written.get(key)
         if found is None:
             found = self._written[key] = self._found_writer(key)
         return found
 
     def _found_writer(self, subject: str) -> tuple[Any, Any]:
-        if self.text is None:
-            registered = self._latest_of(subject)
+        if self._text is None:
+            number = self._latest_of(subject).id
         else:
-            call = self.registry.register if self.register else self.registry.lookup
-            registered = self.registry.registered(call(subject, self.text, JSON, self.references))
-        schema_id: Any = registered.id
-        if isinstance(self.framing, ConfluentHeader | GluePrefix):
-            schema_id = registered.guid
-            if schema_id is None:
-                raise SchemaError(f"the registry reports no GUID of the schema of {subject!r}, which the framing needs")
-        return schema_id, self._validator(registered) if self.validate else None
+            number = self._id_of(subject, self._text, self._references)
+        validator = self._validator(self._registry.registered(number)) if self._validate else None
+        return self._framed_id(number), validator
 
     def _latest_of(self, subject: str) -> Registered:
         found = self._latest.get(subject)
         if found is None:
-            found = self._latest[subject] = self.registry.latest(subject)
+            found = self._latest[subject] = self._registry.latest(subject)
         return found
 
     def _validator(self, registered: Registered) -> Any:
@@ -195,9 +188,9 @@ class JsonSchema(Format):
         """Return the document and its value; None for a bad record."""
         schema_id = None
         try:
-            schema_id, payload = self.framing.read(data, ctx)
+            schema_id, payload = self._framing.read(data, ctx)
             value = json_values.decode(payload)
-            if self.validate:
+            if self._validate:
                 self._check(self._validator_of(schema_id), payload, value)
         except (ValueError, RecursionError, FramingError, UnknownSchemaError) as error:  # SchemaError is a ValueError
             self.bad(data, ctx, error, schema_id=schema_id)
@@ -207,7 +200,7 @@ class JsonSchema(Format):
     def _validator_of(self, schema_id: Any) -> Any:
         found = self._validators.get(schema_id)
         if found is None:
-            found = self._validators[schema_id] = self._validator(self.registry.registered(schema_id))
+            found = self._validators[schema_id] = self._validator(self._registry.registered(schema_id))
         return found
 
     def deserialize_column(self, column: pa.Array, ctx: SerializationContext) -> pa.Array:
@@ -245,7 +238,7 @@ class JsonSchema(Format):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if self.validate or type(self.framing) is not ConfluentPrefix:
+        if self._validate or type(self._framing) is not ConfluentPrefix:
             return None
         documents = pc.binary_slice(column, 5)
         framed = pc.starts_with(column, b"\0")
@@ -265,7 +258,7 @@ class JsonSchema(Format):
         schema = self._own
         key = ""
         if schema is None:
-            key = subject_of(self.subject, ctx, "")
+            key = subject_of(self._subject, ctx, "")
             if key not in self._columns:
                 latest = self._latest_of(key)
                 schema = schema_of(latest.text, f"schema {latest.id}") if latest.schema_type == JSON else True

@@ -238,6 +238,32 @@ class ColumnDecoder:
             yield from self._chunk(chunk, before, unknown)
             before += len(chunk)
 
+    def to_column(self, values: object) -> tuple[pa.Array, list[BadRecord]]:
+        r"""Decode values to one column, of any size and in any number of chunks.
+
+        Args:
+            values: as for `decode`.
+
+        Returns:
+            A struct column, and the bad values.
+
+        Raises:
+            DecodeError: a value cannot be decoded, and `on_bad` is "error".
+            ConfigError: the argument is no such data.
+
+        Example:
+            >>> from kafwire.avro import AvroDecoder
+            >>> column, bad = AvroDecoder("string", writer="string", on_bad="null").to_column([b"\4UA", b"?"])
+            >>> column.to_pylist(), len(bad)
+            ([{'value': 'UA'}, None], 1)
+        """
+        import pyarrow as pa
+
+        parts = list(self.parts(values))
+        arrays = [pa.array(part) for part in parts]
+        bad = [each for part in parts for each in part.bad]
+        return (arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)), bad
+
     def _chunk(self, values: Values, before: int, unknown: dict[int, str]) -> Iterator[Decoded]:
         def with_schema(number: int) -> Table:
             return self._table_with(number, unknown)
