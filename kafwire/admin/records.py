@@ -106,14 +106,12 @@ class RecordCalls(AdminRequests):
         level = isolation_number(isolation_level)
 
         async def send(broker: int, keys: list[TopicPartition]) -> Mapping[TopicPartition, ListedOffset | KafkaError]:
-            connection = self._cluster.connection(broker, "control")
-            await connection.open()
-            version = connection.version_of(ListOffsetsRequest)
+            version = await route.version_of(broker, ListOffsetsRequest)
             found: dict[TopicPartition, ListedOffset | KafkaError] = {}
             for key in keys:
                 since, kafka = SINCE.get(places[key], (0, ""))
                 if version < since:
-                    text = f"{_name(places[key])!r} needs Kafka {kafka} or newer, not {connection.where}"
+                    text = f"{_name(places[key])!r} needs Kafka {kafka} or newer, which broker {broker} is not"
                     found[key] = ProtocolError(text, api="ListOffsetsRequest")
             wanted: dict[Partition, Place] = {key: places[key] for key in keys if key not in found}
             if wanted:

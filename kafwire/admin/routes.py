@@ -29,7 +29,7 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 __all__ = ["ANY", "AnyBroker", "Coordinators", "GivenBrokers", "Leaders", "Route"]
 
 ANY = -1  # any broker, or the controller where only it executes the request
-BELIEVED = 3  # metadata responses of several brokers that lack a topic: it does not exist
+BELIEVED = 3  # metadata responses of several brokers that lack a topic or partition: it does not exist
 Found = tuple[dict[int, list[K]], dict[K, KafkaError]]
 
 
@@ -83,22 +83,20 @@ class _Direct(Generic[K]):
         self._cluster = cluster
         self.retried = self.retried.union(also)
 
-    async def version_of(self, broker: int, request: type[Any]) -> int:
+    async def version_of(self, broker: int, request: type[Any], at_most: int | None = None) -> int:
         """Return the version in which a broker gets requests of a class."""
         connection = self._cluster.connection(broker, self._role)
         await connection.open()
-        return connection.version_of(request)
+        return connection.version_of(request, at_most=at_most)
 
     async def call(self, broker: int, message: Any, version: int | None = None) -> Any:
         """Send the request to that broker."""
         return await self._cluster.connection(broker, self._role).call(message, version=version)
 
     async def offered(self, broker: int, request: type[Any], at_most: int | None = None) -> int | None:
-        """Return the version that is negotiated for a request; None: the broker has no version that kafwire has."""
-        connection = self._cluster.connection(broker, self._role)
-        await connection.open()
+        """Return that version; None: the broker has no version that kafwire has."""
         try:
-            return connection.version_of(request, at_most=at_most)
+            return await self.version_of(broker, request, at_most)
         except ProtocolError:
             return None
 
@@ -191,19 +189,18 @@ class Leaders(_Direct[K]):
         super().__init__(cluster)
         self._partition_of = partition_of
         self._stale: set[str] = set()
-        self._unknown: dict[str, int] = {}  # responses in a row that lacked a topic
+        self._lacked: dict[tuple[str, int], int] = {}  # metadata responses in a row that lacked a partition
 
     async def brokers(self, keys: Collection[K]) -> Found[K]:
         """Group keys by leader, after a metadata request for topics that are unknown or whose leader moved."""
         wanted = {key: self._partition_of(key) for key in keys}
         metadata = self._cluster.metadata
-        topics = {topic for topic, _ in wanted.values()}
         if self._stale or any(metadata.leader(*where) < 0 for where in wanted.values()):
-            await self._cluster.refresh(topics, at_once=True, elsewhere=bool(self._unknown))
+            topics = {topic for topic, _ in wanted.values()}
+            await self._cluster.refresh(topics, at_once=True, elsewhere=any(self._lacked.values()))
             self._stale.clear()
-            for topic in topics:
-                is_unknown = metadata.errors.get(topic) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                self._unknown[topic] = self._unknown.get(topic, 0) + 1 if is_unknown else 0
+            for where in set(wanted.values()):
+                self._lacked[where] = self._lacked.get(where, 0) + 1 if self._is_lacked(*where) else 0
         found: dict[int, list[K]] = {}
         lost: dict[K, KafkaError] = {}
         for key, (topic, partition) in wanted.items():
@@ -218,21 +215,26 @@ class Leaders(_Direct[K]):
         """Look the leader up again."""
         self._stale.add(self._partition_of(key)[0])
 
+    def _is_lacked(self, topic: str, partition: int) -> bool:
+        """True if the newest metadata has no such topic or partition: it does not exist, or is new."""
+        info = self._cluster.metadata.topics.get(topic)
+        if info is None:
+            return self._cluster.metadata.errors.get(topic) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return partition not in info.partitions
+
     def _why(self, topic: str, partition: int) -> KafkaError:
         """Return the error of a partition without a leader."""
-        metadata = self._cluster.metadata
-        if self._unknown.get(topic, 0) >= BELIEVED:
+        info = self._cluster.metadata.topics.get(topic)
+        is_missing = self._lacked.get((topic, partition), 0) >= BELIEVED
+        if info is not None and partition in info.partitions:
+            return broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader", topic=topic)
+        if info is not None and is_missing:
+            return ConfigError(f"topic {topic!r} has partitions 0 to {max(info.partitions)}, not {partition}")
+        if is_missing:
             text = f"topic {topic!r} does not exist on {self._cluster.bootstrap}: check the name"
             return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION", False, text)
-        info = metadata.topics.get(topic)
-        if info is None:
-            code = metadata.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            return broker_error(code, f"looking up topic {topic!r}", api="Metadata", topic=topic)
-        if partition not in info.partitions:
-            return ConfigError(
-                f"topic {topic!r} has partitions 0 to {max(info.partitions, default=-1)}, not {partition}"
-            )
-        return broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader", topic=topic)
+        code = self._cluster.metadata.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return broker_error(code, f"looking up topic {topic!r}", api="Metadata", topic=topic)
 
 
 def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

@@ -97,6 +97,25 @@ def test_topics_and_partitions_that_do_not_exist(flavour: Flavour) -> None:
             flavour.get(call({TopicPartition("x", 0): wanted}))
 
 
+def test_new_partitions_reach_the_brokers_one_after_the_other(flavour: Flavour) -> None:
+    """The first two metadata responses do not have them yet."""
+    make(flavour)
+    admin = flavour.admin()
+    flavour.get(admin.list_offsets({A: "latest"}))
+    flavour.get(admin.create_partitions({"t": 3}))
+    old = [True, True]
+
+    def respond(call: Call) -> Any:
+        response = flavour.world.serve(call)
+        for topic in response.topics if old and old.pop() else ():
+            del topic.partitions[2:]
+        return response
+
+    flavour.world.on("Metadata", respond)
+    added = TopicPartition("t", 2)
+    assert flavour.get(admin.list_offsets({added: "latest"}))[added].offset == 0
+
+
 def test_a_refused_deletion_names_the_permission(flavour: Flavour) -> None:
     make(flavour)
     response = protocol.DeleteRecordsResponse
