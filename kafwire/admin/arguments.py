@@ -6,16 +6,54 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafwire.errors import ConfigError
+from kafwire.integers import integer
 from kafwire.timeouts import timeout_of
 
-__all__ = ["names_of", "text_of", "timeout_ms_of"]
+__all__ = ["flag_of", "names_of", "node_of", "nodes_of", "text_of", "timeout_ms_of", "value_of"]
+
+HIGHEST = 0x7FFFFFFF  # of Kafka's ids of nodes
 
 
 def text_of(what: str, value: Any) -> str:
     """Return a text that is not empty, such as a topic's name."""
     if not isinstance(value, str) or not value:
         raise ConfigError(f"{what}: {value!r} is not a text with at least one character")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{what}: {value!r}: a text with a lone surrogate cannot be sent") from None
     return value
+
+
+def value_of(what: str, value: Any, kinds: str = "a text or a number") -> str:
+    """Return the text of an option's value. The value may be a password, so the error does not have it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ConfigError(f"{what}: a {type(value).__name__} is not {kinds}")
+
+
+def flag_of(what: str, value: Any) -> bool:
+    """Return a boolean; other values are refused, as a text would count as true."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{what}={value!r}: write True or False")
+    return value
+
+
+def node_of(what: str, value: Any) -> int:
+    """Return the id of a broker or controller."""
+    number = integer(value)
+    if number is None or not 0 <= number <= HIGHEST:
+        raise ConfigError(f"{what}={value!r}: it must be a node's id, a whole number from 0 on")
+    return number
+
+
+def nodes_of(what: str, values: Any, example: str) -> list[int]:
+    """Return a list of node ids."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise ConfigError(f"{what}={values!r}: write a list of node ids: {example}")
+    return [node_of(what, value) for value in values]
 
 
 def names_of(what: str, names: Any, example: str) -> list[str]:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import text_of, timeout_ms_of
+from kafwire.admin.arguments import flag_of, node_of, text_of, timeout_ms_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.operations import operations_of
 from kafwire.admin.outcomes import Outcomes
-from kafwire.admin.replica_arguments import flag_of, node_of
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
 from kafwire.admin.requirements import is_lacking, needs, newer_needed
 from kafwire.admin.routes import ANY, Route
@@ -258,17 +257,10 @@ class ClusterCalls(AdminRequests):
 
     def unregister_broker(self, broker_id: int, *, timeout: float | None) -> Work[None]:
         """Remove the registration of a broker that will not come back."""
-        request: Any = protocol.UnregisterBrokerRequest
-        message = request(broker_id=node_of("broker_id", broker_id))
-        what = f"unregistering broker {broker_id}"
-
-        async def send(broker: int) -> KafkaError | None:
-            with needs(request, "unregister_broker", "3.0 (with KRaft)"):
-                response = await route.call(broker, message)
-            return error_of(response, what, "UnregisterBroker")
-
-        route = self._any(also={ErrorCode.REQUEST_TIMED_OUT})
-        return self._single(route, send, what, timeout_ms_of(timeout))
+        message = protocol.UnregisterBrokerRequest(broker_id=node_of("broker_id", broker_id))
+        needed = "unregister_broker", "3.0 (with KRaft)"
+        late = {ErrorCode.REQUEST_TIMED_OUT}
+        return self._command(message, f"unregistering broker {broker_id}", needed, timeout, also=late)
 
 
 def _features(response: Any) -> FeatureDescription:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from kafwire.admin.arguments import node_of
 from kafwire.errors import ConfigError
-from kafwire.integers import natural
 from kafwire.lazy_dataclass import dataclass
 
 __all__ = ["TYPES", "ConfigResource", "resource_of"]
@@ -75,7 +75,7 @@ class ConfigResource:
         Returns:
             The resource.
         """
-        return cls("broker", _id(broker))
+        return cls("broker", str(node_of("broker", broker)))
 
     @classmethod
     def all_brokers(cls) -> Self:
@@ -96,7 +96,7 @@ class ConfigResource:
         Returns:
             The resource.
         """
-        return cls("broker-logger", _id(broker))
+        return cls("broker-logger", str(node_of("broker", broker)))
 
     @classmethod
     def client_metrics(cls, name: str) -> Self:
@@ -121,13 +121,6 @@ class ConfigResource:
             The resource.
         """
         return cls("group", group)
-
-
-def _id(broker: Any) -> str:
-    number = natural(broker)
-    if number is None:
-        raise ConfigError(f"broker={broker!r}: a broker's id is needed, a whole number from 0")
-    return str(number)
 
 
 def resource_of(part: Any) -> ConfigResource | None:

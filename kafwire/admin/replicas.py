@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import text_of, timeout_ms_of
-from kafwire.admin.asking import ask, error_of
+from kafwire.admin.arguments import flag_of, nodes_of, text_of, timeout_ms_of
+from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.replica_arguments import (
     Directories,
     Reassigned,
     TopicPartitionReplica,
-    flag_of,
-    nodes_of,
     partition_of,
     partitions_of,
     replica_of,
@@ -132,25 +129,16 @@ class ReplicaCalls(AdminRequests):
         self, brokers: Iterable[int] | None, *, timeout: float | None
     ) -> Work[Outcomes[int, dict[str, LogDirDescription]]]:
         """Describe the log directories of brokers; None: of all of them."""
-        asked = None if brokers is None else nodes_of("brokers", brokers, "describe_log_dirs([1, 2])")
-        limit_ms = timeout_ms_of(timeout)
-        request: Any = protocol.DescribeLogDirsRequest
-        what = "describing log directories"
+        message = protocol.DescribeLogDirsRequest(topics=None)
+        what, limit_ms = "describing log directories", timeout_ms_of(timeout)
+
+        async def send(broker: int, _: list[int]) -> Mapping[int, dict[str, LogDirDescription] | KafkaError]:
+            return {broker: _log_dirs(await route.call(broker, message), broker)}
+
         route: Route[int] = self._given(lambda broker: broker)
-
-        async def send(broker: int, keys: list[int]) -> Mapping[int, dict[str, LogDirDescription] | KafkaError]:
-            return {keys[0]: _log_dirs(await route.call(broker, request(topics=None)), broker)}
-
-        async def run() -> Outcomes[int, dict[str, LogDirDescription]]:
-            now_ms, left_ms, found = self._cluster.engine.now_ms, limit_ms, asked
-            if found is None:
-                started_ms = now_ms()
-                await self._cluster.retrying(partial(self._cluster.refresh, at_once=True), what, limit_ms)
-                found = sorted(self._cluster.metadata.brokers)
-                left_ms = None if limit_ms is None else max(0.0, limit_ms - (now_ms() - started_ms))
-            return await ask(self._cluster, found, route, send, what, left_ms)
-
-        return run
+        if brokers is None:
+            return self._everywhere(route, send, what, limit_ms)
+        return self._work(nodes_of("brokers", brokers, "describe_log_dirs([1, 2])"), route, send, what, limit_ms)
 
     def describe_replica_log_dirs(
         self, replicas: Iterable[tuple[str, int, int]], *, timeout: float | None

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
-from kafwire.admin.asking import Send, ask
+from kafwire.admin.arguments import timeout_ms_of
+from kafwire.admin.asking import Send, ask, error_of
 from kafwire.admin.outcomes import Outcomes
+from kafwire.admin.requirements import needs
 from kafwire.admin.routes import AnyBroker, Coordinators, GivenBrokers, Leaders, Route
 from kafwire.cluster.cluster import Cluster
 from kafwire.errors import KafkaError
@@ -56,6 +58,28 @@ class AdminRequests:
             return outcomes.results[what]
 
         return run
+
+    def _command(
+        self, message: Any, what: str, needed: tuple[str, str], timeout: float | None, *, also: Iterable[int] = ()
+    ) -> Work[None]:
+        """Return the work of a request to any broker, whose response has nothing but an error.
+
+        Args:
+            message: the request.
+            what: the call and its object: "unregistering broker 3".
+            needed: the name of the call, and the first Kafka release with it.
+            timeout: the limit of all attempts in seconds.
+            also: error codes after which the request is sent again too.
+        """
+        request = type(message)
+
+        async def send(broker: int) -> KafkaError | None:
+            with needs(request, *needed):
+                response = await route.call(broker, message)
+            return error_of(response, what, request.__name__.removesuffix("Request"))
+
+        route = self._any(also=also)
+        return self._single(route, send, what, timeout_ms_of(timeout))
 
     def _any(self, *, also: Iterable[int] = ()) -> AnyBroker[Any]:
         return AnyBroker(self._cluster, also=also)

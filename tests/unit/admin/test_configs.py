@@ -246,6 +246,7 @@ WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("describe_configs", (T,), "write a list"),
     ("describe_configs", ("t",), "write a list"),
     ("describe_configs", (["t"],), "is not a resource"),
+    ("describe_configs", ([[]],), "is not a resource"),
     ("alter_configs", ([T],), "write a dict"),
     ("alter_configs", ({T: RETENTION},), "write a dict with the options"),
     ("alter_configs", ({"t": {}},), "is not a resource"),
