@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafwire import protocol
-from kafwire.admin.arguments import names_of, text_of, timeout_ms_of
+from kafwire.admin.arguments import chosen_of, names_of, text_of, timeout_ms_of
 from kafwire.admin.asking import ask, error_of
-from kafwire.admin.group_arguments import MemberName, chosen_of, members_of, reason_of
+from kafwire.admin.group_arguments import MemberName, members_of, reason_of
 from kafwire.admin.group_descriptions import (
     classic_group,
     consumer_group,

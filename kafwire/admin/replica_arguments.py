@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from kafwire.admin.arguments import partition_of
 from kafwire.errors import ConfigError
 from kafwire.integers import integer
 from kafwire.types import TopicPartition
@@ -16,8 +17,6 @@ __all__ = [
     "flag_of",
     "node_of",
     "nodes_of",
-    "partition_of",
-    "partitions_of",
     "replica_of",
 ]
 
@@ -70,22 +69,6 @@ def nodes_of(what: str, values: Any, example: str) -> list[int]:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ConfigError(f"{what}={values!r}: write a list of node ids: {example}")
     return [node_of(what, value) for value in values]
-
-
-def partition_of(value: Any) -> TopicPartition:
-    """Return a partition, given as one or as a tuple (topic, partition)."""
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and value[0]:
-        number = integer(value[1])
-        if number is not None and 0 <= number <= HIGHEST:
-            return TopicPartition(value[0], number)
-    raise ConfigError(f"{value!r} is not a partition: write TopicPartition(topic, 0), or the tuple (topic, 0)")
-
-
-def partitions_of(values: Any, example: str) -> list[TopicPartition]:
-    """Return a list of partitions without repetitions."""
-    if isinstance(values, str | bytes | TopicPartition) or not isinstance(values, Iterable):
-        raise ConfigError(f"partitions={values!r}: write a list of partitions: {example}")
-    return list(dict.fromkeys(map(partition_of, values)))
 
 
 def replica_of(value: Any) -> TopicPartitionReplica:

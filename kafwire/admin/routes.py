@@ -233,11 +233,3 @@ class Leaders(_Direct[K]):
                 f"topic {topic!r} has partitions 0 to {max(info.partitions, default=-1)}, not {partition}"
             )
         return broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader", topic=topic)
-
-
-def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    """Return partition numbers by topic."""
-    found: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        found.setdefault(topic, []).append(partition)
-    return found

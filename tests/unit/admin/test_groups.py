@@ -365,6 +365,7 @@ def test_an_old_broker_logs_no_reason(flavour: Flavour, groups: MadeGroups) -> N
 WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("list_groups", (), {"states": "Empty"}, "write a list"),
     ("list_groups", (), {"states": ["empty"]}, "is not one of Empty, Stable"),
+    ("list_groups", (), {"states": [["Empty"]]}, "is not a text"),
     ("list_groups", (), {"types": ["kafka"]}, "is not one of classic, consumer, share, streams"),
     ("list_groups", (), {"protocol_types": "consumer"}, "write a list"),
     ("list_groups", (), {"protocol_types": [3]}, "is not a text"),
@@ -396,3 +397,12 @@ def test_members_of_a_description_are_static_or_not(flavour: Flavour, groups: Ma
     flavour.get(admin.remove_members("b", [member]))
     (asked,) = flavour.world.made("LeaveGroup")[-1].message.members
     assert (asked.member_id, asked.group_instance_id) == ("it", None)
+
+
+def test_a_static_member_and_a_member_id_of_the_same_name_clash(flavour: Flavour, groups: MadeGroups) -> None:
+    groups.consumer("b", "it", ["t"], instance_id="one")
+    admin = flavour.admin()
+    (member,) = flavour.get(admin.describe_groups(["b"]))["b"].members
+    for both in ([member, "one"], ["one", member]):
+        with pytest.raises(ConfigError, match="'one' is both a member id and an instance id"):
+            flavour.get(admin.remove_members("b", both))
