@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,10 +133,12 @@ def _password(name: str, file: Path | None) -> Secret:
 
     if file is None:
         return Secret(click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True))
-    if str(file) == "-":
-        return Secret(sys.stdin.readline().rstrip("\r\n"))
-    with file.open(encoding="utf-8") as lines:
-        return Secret(lines.readline().rstrip("\r\n"))
+    with click.open_file(str(file), "rb") as lines:
+        line = lines.readline()
+    try:
+        return Secret(line.decode().rstrip("\r\n"))
+    except UnicodeDecodeError:
+        raise click.ClickException(f"{file}: the password is not UTF-8 text") from None
 
 
 def _show(rows: Iterable[tuple[str, str, int]], *, as_json: bool) -> None:

@@ -120,6 +120,15 @@ def test_passwords_are_set_and_removed(kafka: EmbeddedKafka, tmp_path: Path) -> 
     assert (other.exit_code, "bob has no credential of SCRAM-SHA-256" in other.stderr) == (1, True)
 
 
+def test_a_password_that_is_not_utf_8_is_refused_without_showing_it(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(b"canary\xe9\n")
+    for given, piped in ((file, None), ("-", b"canary\xe9\n")):
+        result = run(kafka, f"users set alice --password-file {given}", input=piped)
+        assert (result.exit_code, "canary" in result.output) == (1, False)
+        assert result.stderr.endswith(f"{given}: the password is not UTF-8 text\n")
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
