@@ -9,7 +9,7 @@ import pytest
 
 from kafwire import TopicPartition, protocol
 from kafwire.admin import GroupListing, GroupMember, StreamsTask
-from kafwire.errors import AdminError, BrokerError, ConfigError, ErrorCode, KafkaError, ProtocolError
+from kafwire.errors import AdminError, BrokerError, ConfigError, ErrorCode, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.flavours import Flavour
 from tests.support.simulated.made_groups import MadeGroups
@@ -327,6 +327,19 @@ def test_all_members_are_removed(flavour: Flavour, groups: MadeGroups, group: st
     assert flavour.get(admin.describe_groups([group]))[group].is_empty
     flavour.get(admin.remove_members(group))
     assert len(flavour.world.made("LeaveGroup")) == 1, "an empty group has no member to remove"
+
+
+def test_one_time_limit_bounds_both_steps_of_a_removal(flavour: Flavour, groups: MadeGroups) -> None:
+    groups.consumer("b", "it", ["t"])
+    time, code = flavour.world.loop.time, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    response: Any = protocol.ConsumerGroupDescribeResponse
+    loading = response(groups=[response.DescribedGroup(group_id="b", error_code=code)])
+    begun = time()
+    flavour.world.on("ConsumerGroupDescribe", lambda _: loading if time() < begun + 1.5 else None)
+    flavour.world.on("LeaveGroup", lambda _: protocol.LeaveGroupResponse(error_code=code))
+    with pytest.raises(KafkaTimeoutError):
+        flavour.get(flavour.admin(default_api_timeout_ms=2000).remove_members("b"))
+    assert 1.5 < time() - begun <= 2.1
 
 
 def test_members_of_other_types_cannot_be_removed(flavour: Flavour, groups: MadeGroups) -> None:
