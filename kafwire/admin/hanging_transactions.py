@@ -25,7 +25,7 @@ from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.interfaces import Work
 from kafwire.types import TopicPartition
 
-__all__ = ["HangingTransaction", "HangingTransactionCalls", "sorted_hanging"]
+__all__ = ["HangingTransaction", "HangingTransactionCalls", "open_transactions", "sorted_hanging"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class HangingTransactionCalls(TransactionCalls):
             described = await self._producers(partitions, node, left_ms() / 2)()
             before_ms = self._cluster.engine.clock.time_ns() // 1_000_000 - least_ms
             old = {
-                where: [each for each in _open(where, producers) if each.last_timestamp_ms < before_ms]
+                where: [each for each in open_transactions(where, producers) if each.last_timestamp_ms < before_ms]
                 for where, producers in described.results.items()
             }
             hanging = await self._unknown_to_coordinators(old, left_ms)
@@ -79,7 +79,9 @@ class HangingTransactionCalls(TransactionCalls):
                 # A transaction may have ended since its partition was described.
                 again = await self._producers(sorted({each.partition for each in hanging}), node, left_ms())()
                 described.errors.update(again.errors)
-                hanging &= {each for where, producers in again.results.items() for each in _open(where, producers)}
+                hanging &= {
+                    each for where, producers in again.results.items() for each in open_transactions(where, producers)
+                }
             if names is None:
                 self._cluster.forget({where.topic for where in partitions})  # later calls need not refresh all topics
             results = {where: [each for each in its if each in hanging] for where, its in old.items()}
@@ -136,7 +138,8 @@ def _hangs(
     return known is None or transaction.partition not in known.partitions
 
 
-def _open(where: TopicPartition, producers: Iterable[ProducerState]) -> list[HangingTransaction]:
+def open_transactions(where: TopicPartition, producers: Iterable[ProducerState]) -> list[HangingTransaction]:
+    """Return the open transactions of a partition, which may hang."""
     return [
         HangingTransaction(
             where,
