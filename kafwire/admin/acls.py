@@ -10,7 +10,6 @@ from kafwire.admin.arguments import text_of, timeout_ms_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import AdminRequests
-from kafwire.admin.routes import ANY as ANY_BROKER
 from kafwire.cluster.broker_connection import SOFTWARE_VERSION
 from kafwire.errors import AdminError, ConfigError, KafkaError, ProtocolError
 from kafwire.lazy_dataclass import dataclass
@@ -119,7 +118,7 @@ class AclFilter:
             prefixes.
 
     Raises:
-        ConfigError: a text is none of Kafka's.
+        ConfigError: a text is none of Kafka's, or is empty.
 
     Example:
         >>> from kafwire.admin import AclFilter
@@ -138,6 +137,9 @@ class AclFilter:
 
     def __post_init__(self) -> None:
         """Check the texts, and write them as `AuthorizationError` does."""
+        for field in ("name", "principal", "host"):
+            if getattr(self, field) is not None:
+                text_of(f"{field} of an ACL filter", getattr(self, field))
         for field, known in _FILTER.items():
             value = getattr(self, field)
             if value is not None:
@@ -234,7 +236,7 @@ class AclCalls(AdminRequests):
         if not users:
             return {}
         question = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
-        response = await self._any().call(ANY_BROKER, question)
+        response = await self._cluster.call_once(question)
         newest = max((each.max_version for each in response.api_keys if each.api_key == request.api_key), default=-1)
         if newest >= request.USERS:
             return {}

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kafwire.errors import ConfigError
-from kafwire.integers import integer
+from kafwire.integers import integer, natural
 from kafwire.timeouts import timeout_of
+from kafwire.types import TopicPartition
 
-__all__ = ["flag_of", "names_of", "node_of", "nodes_of", "text_of", "timeout_ms_of", "value_of"]
+__all__ = [
+    "chosen_of",
+    "flag_of",
+    "names_of",
+    "node_of",
+    "nodes_of",
+    "partition_of",
+    "partitions_of",
+    "text_of",
+    "timeout_ms_of",
+    "value_of",
+]
 
-HIGHEST = 0x7FFFFFFF  # of Kafka's ids of nodes
+HIGHEST = 0x7FFF_FFFF  # of Kafka's numbers of nodes and partitions
 
 
 def text_of(what: str, value: Any) -> str:
@@ -61,6 +73,31 @@ def names_of(what: str, names: Any, example: str) -> list[str]:
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):
         raise ConfigError(f"{what}={names!r}: write a list of names: {example}")
     return list(dict.fromkeys(text_of(what, name) for name in names))
+
+
+def chosen_of(what: str, names: Any, known: Sequence[str]) -> list[str]:
+    """Return the chosen ones of known names; None: none are chosen."""
+    chosen = [] if names is None else names_of(what, names, f"{what}=[{known[0]!r}]")
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f"{what}: {name!r} is not one of {', '.join(known)}")
+    return chosen
+
+
+def partition_of(value: Any) -> TopicPartition:
+    """Return a partition, given as one or as a tuple (topic, partition)."""
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and value[0]:
+        number = natural(value[1])
+        if number is not None and number <= HIGHEST:
+            return TopicPartition(value[0], number)
+    raise ConfigError(f"{value!r} is not a partition: write TopicPartition(topic, 0), or the tuple (topic, 0)")
+
+
+def partitions_of(what: str, values: Any) -> list[TopicPartition]:
+    """Return a list of partitions without repetitions."""
+    if isinstance(values, str | bytes | TopicPartition) or not isinstance(values, Iterable):
+        raise ConfigError(f"{what}={values!r}: write a list of partitions: [TopicPartition(topic, 0)]")
+    return list(dict.fromkeys(map(partition_of, values)))
 
 
 def timeout_ms_of(timeout: Any) -> float | None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafwire import protocol
-from kafwire.admin.arguments import names_of, text_of, timeout_ms_of
+from kafwire.admin.arguments import chosen_of, names_of, text_of, timeout_ms_of
 from kafwire.admin.asking import ask, error_of
-from kafwire.admin.group_arguments import MemberName, chosen_of, members_of, reason_of
+from kafwire.admin.group_arguments import MemberName, members_of, reason_of
 from kafwire.admin.group_descriptions import (
     classic_group,
     consumer_group,
@@ -133,15 +133,14 @@ class GroupCalls(AdminRequests):
         route: Coordinators[str] = self._coordinators(GROUP, lambda _: group)
 
         async def run() -> Outcomes[str, None]:
-            started_ms = self._cluster.engine.now_ms()
-            leaving = members_of(await self._members(group, limit_ms)) if is_all else named
+            left_ms = self._time_limit(limit_ms)
+            leaving = members_of(await self._members(group, left_ms())) if is_all else named
 
             async def send(broker: int, asked: list[str]) -> Mapping[str, KafkaError | None]:
                 names = {name: leaving[name] for name in asked}
                 return await _leave(route, broker, group, names, why, is_given=reason is not None)
 
-            left_ms = None if limit_ms is None else limit_ms - (self._cluster.engine.now_ms() - started_ms)
-            return await ask(self._cluster, leaving, route, send, what, left_ms)
+            return await ask(self._cluster, leaving, route, send, what, left_ms())
 
         return run
 

@@ -6,20 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import flag_of, nodes_of, text_of, timeout_ms_of
+from kafwire.admin.arguments import flag_of, nodes_of, partition_of, partitions_of, text_of, timeout_ms_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
-from kafwire.admin.replica_arguments import (
-    Directories,
-    Reassigned,
-    TopicPartitionReplica,
-    partition_of,
-    partitions_of,
-    replica_of,
-)
+from kafwire.admin.replica_arguments import Directories, Reassigned, TopicPartitionReplica, replica_of
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
 from kafwire.admin.requirements import needs
-from kafwire.admin.routes import Route, by_topic
+from kafwire.admin.routes import Route
+from kafwire.cluster.offset_requests import by_topic
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, broker_error
 from kafwire.lazy_dataclass import dataclass
@@ -261,7 +255,7 @@ class ReplicaCalls(AdminRequests):
         request: Any = protocol.ListPartitionReassignmentsRequest
         topics = None
         if partitions is not None:
-            asked = partitions_of(partitions, "list_partition_reassignments([(topic, 0)])")
+            asked = partitions_of("partitions", partitions)
             topics = [
                 request.ListPartitionReassignmentsTopics(name=topic, partition_indexes=numbers)
                 for topic, numbers in by_topic(asked).items()
@@ -312,7 +306,7 @@ class ReplicaCalls(AdminRequests):
             return dict.fromkeys(keys, found) if isinstance(found, KafkaError) else found
 
         if partitions is not None:
-            asked = partitions_of(partitions, 'elect_leaders("preferred", [(topic, 0)])')
+            asked = partitions_of("partitions", partitions)
             return self._work(asked, route, send, what, limit_ms)
         whole = self._single(route, lambda broker: elect(broker, None), what, limit_ms)
 

@@ -90,13 +90,17 @@ class AdminRequests:
         """Return the work of a call to all brokers; its keys are their ids."""
 
         async def run() -> Outcomes[int, V]:
-            started_ms = self._cluster.engine.now_ms()
-            limit_ms = self._cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-            await self._cluster.retrying(partial(self._cluster.refresh, at_once=True), what, limit_ms)
-            left_ms = limit_ms - (self._cluster.engine.now_ms() - started_ms)
-            return await ask(self._cluster, sorted(self._cluster.metadata.brokers), route, send, what, left_ms)
+            left_ms = self._time_limit(timeout_ms)
+            await self._cluster.retrying(partial(self._cluster.refresh, at_once=True), what, left_ms())
+            return await ask(self._cluster, sorted(self._cluster.metadata.brokers), route, send, what, left_ms())
 
         return run
+
+    def _time_limit(self, timeout_ms: float | None) -> Callable[[], float]:
+        """Start the time limit of a call with several steps: a function that returns the milliseconds left."""
+        now_ms = self._cluster.engine.now_ms
+        deadline = now_ms() + (self._cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        return lambda: deadline - now_ms()
 
     def _given(self, broker_of: Callable[[K], int], *, also: Iterable[int] = ()) -> GivenBrokers[K]:
         return GivenBrokers(self._cluster, broker_of, also=also)

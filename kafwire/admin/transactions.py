@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import names_of, text_of, timeout_ms_of
+from kafwire.admin.arguments import chosen_of, names_of, partition_of, partitions_of, text_of, timeout_ms_of
 from kafwire.admin.asking import error_of, one_by_one
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
-from kafwire.admin.routes import Coordinators, GivenBrokers, Route, by_topic
+from kafwire.admin.routes import Coordinators, GivenBrokers, Route
 from kafwire.cluster.coordinator import TRANSACTION
-from kafwire.cluster.offset_spec import partition_of, partitions_of
+from kafwire.cluster.offset_requests import by_topic
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, ProtocolError, broker_error
 from kafwire.integers import natural
@@ -129,7 +129,7 @@ class TransactionCalls(AdminRequests):
         self, partitions: Iterable[TopicPartition], *, broker: int | None, timeout: float | None
     ) -> Work[Outcomes[TopicPartition, list[ProducerState]]]:
         """Describe the producers of partitions."""
-        return self._producers(partitions_of(partitions), broker_of(broker), timeout_ms_of(timeout))
+        return self._producers(partitions_of("partitions", partitions), broker_of(broker), timeout_ms_of(timeout))
 
     def list_transactions(
         self,
@@ -145,7 +145,7 @@ class TransactionCalls(AdminRequests):
         if pattern is not None and prefix is not None:
             raise ConfigError("pattern and prefix exclude each other: a pattern may begin with the prefix")
         request = protocol.ListTransactionsRequest(
-            state_filters=_states(states),
+            state_filters=chosen_of("states", states, TRANSACTION_STATES),
             producer_id_filters=_numbers("producer_ids", producer_ids),
             transactional_id_pattern=None if pattern is None else text_of("pattern", pattern),
         )
@@ -376,13 +376,3 @@ def _numbers(what: str, values: Any) -> list[int]:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ConfigError(f"{what}={values!r}: write a list of numbers")
     return [whole_number(what, value) for value in values]
-
-
-def _states(states: Any) -> list[str]:
-    if states is None:
-        return []
-    names = names_of("states", states, 'list_transactions(states=["Ongoing"])')
-    for name in names:
-        if name not in TRANSACTION_STATES:
-            raise ConfigError(f"states: {name!r} is not a state; allowed: {', '.join(TRANSACTION_STATES)}")
-    return names

@@ -10,7 +10,7 @@ import click
 
 from kafwire.cli.admin_client import admin_of, planned
 from kafwire.cli.connection import connection_options_for
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.output import print_table, say, write_json
 
 __all__ = ["command"]
 
@@ -212,7 +212,7 @@ def _show(found: Mapping[Any, Mapping[str, float]], *, as_json: bool) -> None:
     if not as_json:
         print_table(_HEADER, [(*map(str, row),) for row in rows])
         return
-    writer = JsonWriter(pretty=False)
-    for *names, key, value in rows:
-        entity = {name: text for name, text in zip(_KEYS.values(), names, strict=True) if text}
-        writer.write({**entity, "quota": key, "limit": value})
+    write_json(
+        {name: text for name, text in zip(_KEYS.values(), names, strict=True) if text} | {"quota": key, "limit": value}
+        for *names, key, value in rows
+    )

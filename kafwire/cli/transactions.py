@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafwire.cli.connection import client_options, connection_options_for, only
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.admin_client import Failures, admin_of, planned
+from kafwire.cli.connection import connection_options_for
+from kafwire.cli.output import print_rows, print_table, say, write_json
 from kafwire.cli.partition_names import named_partitions
-from kafwire.errors import KafkaError
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -56,27 +55,6 @@ def command() -> None:
     """List the subcommands."""
 
 
-@contextmanager
-def _admin(brokers: str | None, settings: _Settings, config_file: Path | None) -> Iterator[Admin]:
-    from kafwire import Admin
-    from kafwire.config import ClientConfig, ConsumerConfig
-
-    options = only(client_options(ConsumerConfig, brokers, settings, config_file), ClientConfig)
-    with Admin(**options) as admin:
-        yield admin
-
-
-class _Failures:
-    """Prints errors by key, and keeps the exit code."""
-
-    def __init__(self) -> None:
-        self.code = 0
-
-    def __call__(self, _: object, error: KafkaError) -> None:
-        self.code = 1
-        say(f"kafwire transactions: {error}", err=True)
-
-
 @command.command("list")
 @_connected
 @click.option("--state", "states", multiple=True, help="Only ids in this state, such as Ongoing; may be repeated.")
@@ -97,8 +75,8 @@ def list_transactions(
     as_json: bool,
 ) -> int:
     """List transactional ids of all coordinators."""
-    failures = _Failures()
-    with _admin(brokers, settings, config_file) as admin:
+    failures = Failures("transactions")
+    with admin_of(brokers, settings, config_file) as admin:
         found = admin.list_transactions(
             states=states,
             producer_ids=producers,
@@ -108,7 +86,7 @@ def list_transactions(
             on_error=failures,
         )
     rows = [(each.transactional_id, each.state, each.producer_id, each.coordinator) for each in found]
-    _print(_LIST_HEADER, ("transactionalId", "state", "producerId", "coordinator"), rows, as_json=as_json)
+    print_rows(_LIST_HEADER, ("transactionalId", "state", "producerId", "coordinator"), rows, as_json=as_json)
     return failures.code
 
 
@@ -120,11 +98,11 @@ def describe(
     ids: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool
 ) -> int:
     """Show the states of transactional ids, and the partitions of open transactions."""
-    failures = _Failures()
-    with _admin(brokers, settings, config_file) as admin:
+    failures = Failures("transactions")
+    with admin_of(brokers, settings, config_file) as admin:
         found = list(admin.describe_transactions(ids, on_error=failures).values())
     if as_json:
-        _write(
+        write_json(
             {
                 "transactionalId": each.transactional_id,
                 "state": each.state,
@@ -171,8 +149,8 @@ def hanging(
     as_json: bool,
 ) -> int:
     """Find hanging transactions, in these topics or in all. The exit code is 1 if there are any."""
-    failures = _Failures()
-    with _admin(brokers, settings, config_file) as admin:
+    failures = Failures("transactions")
+    with admin_of(brokers, settings, config_file) as admin:
         found = admin.find_hanging_transactions(
             topics or None, broker=broker, longer_than_ms=round(longer_than * 1000), on_error=failures
         )
@@ -208,7 +186,7 @@ def abort(
     may still be committed: let its producer or its time-out end it.
     """
     where = _partition(partition)
-    with _admin(brokers, settings, config_file) as admin:
+    with admin_of(brokers, settings, config_file) as admin:
         if start_offset is None:
             found = admin.find_hanging_transactions([where.topic], longer_than_ms=round(longer_than * 1000))
             found = [each for each in found if each.partition == where]
@@ -220,7 +198,7 @@ def abort(
             return 1
         _show_hanging(found, as_json=as_json)
         if not execute:
-            say("kafwire transactions: this is only the plan: add --execute to apply it", err=True)
+            planned("transactions")
             return 0
         for each in found:
             admin.abort_transaction(
@@ -233,20 +211,10 @@ def abort(
 
 
 def _open_at(admin: Admin, where: TopicPartition, start_offset: int) -> list[HangingTransaction]:
-    from kafwire.admin import HangingTransaction
+    from kafwire.admin.hanging_transactions import open_transactions
 
-    return [
-        HangingTransaction(
-            where,
-            each.producer_id,
-            each.producer_epoch,
-            each.coordinator_epoch,
-            start_offset,
-            each.last_timestamp_ms,
-        )
-        for each in admin.describe_producers([where])[where]
-        if each.start_offset == start_offset
-    ]
+    found = open_transactions(where, admin.describe_producers([where])[where])
+    return [each for each in found if each.start_offset == start_offset]
 
 
 def _partition(text: str) -> TopicPartition:
@@ -269,21 +237,7 @@ def _show_hanging(found: Iterable[HangingTransaction], *, as_json: bool) -> None
         )
         for each in found
     ]
-    _print(_HANGING_HEADER, keys, rows, as_json=as_json)
-
-
-def _print(header: Sequence[str], keys: Sequence[str], rows: Sequence[tuple[Any, ...]], *, as_json: bool) -> None:
-    if as_json:
-        _write(dict(zip(keys, row, strict=True)) for row in rows)
-    else:
-        print_table(header, [["" if cell is None else str(cell) for cell in row] for row in rows])
-
-
-def _write(values: Iterable[Mapping[str, Any]]) -> None:
-    writer = JsonWriter(pretty=False)
-    for value in values:
-        writer.write(value)
-    writer.flush()
+    print_rows(_HANGING_HEADER, keys, rows, as_json=as_json)
 
 
 def _time(ms: int | None) -> str:

@@ -40,7 +40,8 @@ class GroupOffsetAdmin(AdminFace):
         Raises:
             ConfigError: an argument has a bad value.
             BrokerError: the offsets of the only group could not be listed.
-            AdminError: those of some groups could not be listed.
+            AdminError: those of some groups could not be listed; or of some partitions of a group: `results` has the
+                offsets of the other partitions, `errors` the errors by partition.
             KafkaTimeoutError: no response came in time, or a transaction stays open.
 
         Example:

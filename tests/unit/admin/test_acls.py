@@ -285,3 +285,10 @@ def test_wrong_arguments(guarded: Flavour, method: str, args: tuple[Any, ...], t
     with pytest.raises(ConfigError, match=text):
         guarded.get(getattr(admin, method)(*args))
     assert not guarded.world.calls
+
+
+@pytest.mark.parametrize("field", ["name", "principal", "host"])
+@pytest.mark.parametrize("value", [5, ["x"], ""])
+def test_a_filter_has_texts_or_none(field: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"{field} of an ACL filter"):
+        AclFilter(**{field: value})

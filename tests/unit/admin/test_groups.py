@@ -9,7 +9,7 @@ import pytest
 
 from kafwire import TopicPartition, protocol
 from kafwire.admin import GroupListing, GroupMember, StreamsTask
-from kafwire.errors import AdminError, BrokerError, ConfigError, ErrorCode, KafkaError, ProtocolError
+from kafwire.errors import AdminError, BrokerError, ConfigError, ErrorCode, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.flavours import Flavour
 from tests.support.simulated.made_groups import MadeGroups
@@ -329,6 +329,19 @@ def test_all_members_are_removed(flavour: Flavour, groups: MadeGroups, group: st
     assert len(flavour.world.made("LeaveGroup")) == 1, "an empty group has no member to remove"
 
 
+def test_one_time_limit_bounds_both_steps_of_a_removal(flavour: Flavour, groups: MadeGroups) -> None:
+    groups.consumer("b", "it", ["t"])
+    time, code = flavour.world.loop.time, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    response: Any = protocol.ConsumerGroupDescribeResponse
+    loading = response(groups=[response.DescribedGroup(group_id="b", error_code=code)])
+    begun = time()
+    flavour.world.on("ConsumerGroupDescribe", lambda _: loading if time() < begun + 1.5 else None)
+    flavour.world.on("LeaveGroup", lambda _: protocol.LeaveGroupResponse(error_code=code))
+    with pytest.raises(KafkaTimeoutError):
+        flavour.get(flavour.admin(default_api_timeout_ms=2000).remove_members("b"))
+    assert 1.5 < time() - begun <= 2.1
+
+
 def test_members_of_other_types_cannot_be_removed(flavour: Flavour, groups: MadeGroups) -> None:
     every_type(groups)
     admin = flavour.admin()
@@ -365,6 +378,7 @@ def test_an_old_broker_logs_no_reason(flavour: Flavour, groups: MadeGroups) -> N
 WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("list_groups", (), {"states": "Empty"}, "write a list"),
     ("list_groups", (), {"states": ["empty"]}, "is not one of Empty, Stable"),
+    ("list_groups", (), {"states": [["Empty"]]}, "is not a text"),
     ("list_groups", (), {"types": ["kafka"]}, "is not one of classic, consumer, share, streams"),
     ("list_groups", (), {"protocol_types": "consumer"}, "write a list"),
     ("list_groups", (), {"protocol_types": [3]}, "is not a text"),
@@ -396,3 +410,12 @@ def test_members_of_a_description_are_static_or_not(flavour: Flavour, groups: Ma
     flavour.get(admin.remove_members("b", [member]))
     (asked,) = flavour.world.made("LeaveGroup")[-1].message.members
     assert (asked.member_id, asked.group_instance_id) == ("it", None)
+
+
+def test_a_static_member_and_a_member_id_of_the_same_name_clash(flavour: Flavour, groups: MadeGroups) -> None:
+    groups.consumer("b", "it", ["t"], instance_id="one")
+    admin = flavour.admin()
+    (member,) = flavour.get(admin.describe_groups(["b"]))["b"].members
+    for both in ([member, "one"], ["one", member]):
+        with pytest.raises(ConfigError, match="'one' is both a member id and an instance id"):
+            flavour.get(admin.remove_members("b", both))

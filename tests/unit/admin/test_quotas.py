@@ -146,6 +146,7 @@ WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("alter_client_quotas", ({ALICE: 5},), "write a dict"),
     ("alter_client_quotas", ({ALICE: {"producer_byte_rate": "5"}},), "a quota is a number"),
     ("alter_client_quotas", ({ALICE: {"producer_byte_rate": float("inf")}},), "a quota is a number"),
+    ("alter_client_quotas", ({ALICE: {"producer_byte_rate": 10**400}},), "a quota is a number"),
     ("alter_client_quotas", ({ALICE: {3: 5}},), "quota: 3"),
 ]
 

@@ -244,12 +244,12 @@ WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("delete_records", ([A],), "write a dict"),
     ("delete_records", ({A: -1},), "an offset of 0 or more"),
     ("delete_records", ({A: "earliest"},), "an offset of 0 or more"),
-    ("delete_records", ({"t": 1},), "a partition must be a TopicPartition"),
+    ("delete_records", ({"t": 1},), "is not a partition"),
     ("list_offsets", ([A],), "write a dict"),
     ("list_offsets", ({A: "newest"},), "'newest' is not one of earliest, latest, max-timestamp"),
     ("list_offsets", ({A: -1},), "milliseconds since the epoch"),
     ("list_offsets", ({A: dt.datetime(2026, 1, 1)},), "no time zone"),  # noqa: DTZ001
-    ("list_offsets", ({("t", "0"): "latest"},), "a partition must be a TopicPartition"),
+    ("list_offsets", ({("t", "0"): "latest"},), "is not a partition"),
 ]
 
 

@@ -110,7 +110,7 @@ def test_passwords_are_set_and_removed(kafka: EmbeddedKafka, tmp_path: Path) -> 
     assert known[("SCRAM-SHA-256", "alice")] == 5000
     assert rows(run(kafka, "users list bob")) == [["bob", "SCRAM-SHA-512", "4096"]]
     unknown = run(kafka, "users list bob carol")
-    assert (unknown.exit_code, "carol: RESOURCE_NOT_FOUND" in unknown.stderr) == (1, True)
+    assert (unknown.exit_code, "RESOURCE_NOT_FOUND" in unknown.stderr, "'carol'" in unknown.stderr) == (1, True, True)
     plan = run(kafka, "users remove alice --mechanism SCRAM-SHA-256")
     assert (rows(plan), PLAN in plan.stderr) == ([["alice", "SCRAM-SHA-256", "5000"]], True)
     assert len(rows(run(kafka, "users list"))) == 3
@@ -118,6 +118,15 @@ def test_passwords_are_set_and_removed(kafka: EmbeddedKafka, tmp_path: Path) -> 
     assert rows(run(kafka, "users list")) == [["bob", "SCRAM-SHA-512", "4096"]]
     other = run(kafka, "users remove bob --mechanism SCRAM-SHA-256 --execute")
     assert (other.exit_code, "bob has no credential of SCRAM-SHA-256" in other.stderr) == (1, True)
+
+
+def test_a_password_that_is_not_utf_8_is_refused_without_showing_it(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(b"canary\xe9\n")
+    for given, piped in ((file, None), ("-", b"canary\xe9\n")):
+        result = run(kafka, f"users set alice --password-file {given}", input=piped)
+        assert (result.exit_code, "canary" in result.output) == (1, False)
+        assert result.stderr.endswith(f"{given}: the password is not UTF-8 text\n")
 
 
 @pytest.mark.parametrize(

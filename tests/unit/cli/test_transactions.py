@@ -81,7 +81,7 @@ def test_transactional_ids_are_listed(kafka: EmbeddedKafka, producer: kafwire.Pr
     assert len(objects(run(kafka, "list", "-J", "--producer", number, "--pattern", "b.*"))) == 1
     wrong = run(kafka, "list", "--state", "Odd")
     assert wrong.exit_code == 1
-    assert "'Odd' is not a state; allowed: Empty" in wrong.stderr
+    assert "'Odd' is not one of Empty, Ongoing" in wrong.stderr
     assert run(kafka, "list", "--pattern", "(").exit_code == 1
 
 
