@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -41,12 +42,11 @@ async def ask(
     Returns:
         The outcome of each key, in the order of the keys.
     """
-    order = list(dict.fromkeys(keys))
-    left = dict.fromkeys(order)
+    left = dict.fromkeys(keys)
+    order = list(left)
     outcomes: dict[K, V | KafkaError] = {}
     problems: dict[K, KafkaError] = {}
     limit_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-    deadline = cluster.engine.now_ms() + limit_ms
 
     def take(broker: int | None, found: Mapping[K, V | KafkaError], asked: Iterable[K]) -> None:
         for key in asked:
@@ -85,27 +85,16 @@ async def ask(
                 group.create_task(ask_broker(broker, asked))
 
     failures = 0
-    while left:
-        try:
-            async with asyncio.timeout(max(0.001, (deadline - cluster.engine.now_ms()) / 1000)):
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(max(0.001, limit_ms / 1000)):
+            while left:
                 await attempt()
-        except TimeoutError:
-            break
-        failures += 1
-        wait_ms = cluster.backoff_ms(failures)
-        if not left or cluster.engine.now_ms() + wait_ms >= deadline:
-            break
-        await asyncio.sleep(wait_ms / 1000)
+                if left:
+                    failures += 1
+                    await asyncio.sleep(cluster.backoff_ms(failures) / 1000)
     outcomes |= {key: _late(what, limit_ms, problems.get(key)) for key in left}
-    results: dict[K, V] = {}
-    errors: dict[K, KafkaError] = {}
-    for key in order:
-        outcome = outcomes[key]
-        if isinstance(outcome, KafkaError):
-            errors[key] = outcome
-        else:
-            results[key] = outcome
-    return Outcomes(results, errors)
+    errors = {key: its for key in order if isinstance(its := outcomes[key], KafkaError)}
+    return Outcomes({key: its for key in order if not isinstance(its := outcomes[key], KafkaError)}, errors)
 
 
 def one_by_one(send_one: Callable[[int, K], Awaitable[V | KafkaError]]) -> Send[K, V]:
