@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import COORDINATOR, COORDINATOR_ERRORS, find_coordinators
 from kafwire.cluster.leader_errors import LEADER_ERRORS
+from kafwire.cluster.topic_lookup import UnknownResponses
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
@@ -29,7 +30,6 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 __all__ = ["ANY", "AnyBroker", "Coordinators", "GivenBrokers", "Leaders", "Route"]
 
 ANY = -1  # any broker, or the controller where only it executes the request
-BELIEVED = 3  # metadata responses of several brokers that lack a topic or partition: it does not exist
 Found = tuple[dict[int, list[K]], dict[K, KafkaError]]
 
 
@@ -188,50 +188,57 @@ class Leaders(_Direct[K]):
     def __init__(self, cluster: Cluster, partition_of: Callable[[K], tuple[str, int]]) -> None:
         super().__init__(cluster)
         self._partition_of = partition_of
-        self._stale: set[str] = set()
-        self._lacked: dict[tuple[str, int], int] = {}  # metadata responses in a row that lacked a partition
+        self._is_stale = False
+        self._unknown: dict[tuple[str, int], UnknownResponses] = {}
 
     async def brokers(self, keys: Collection[K]) -> Found[K]:
         """Group keys by leader, after a metadata request for topics that are unknown or whose leader moved."""
         wanted = {key: self._partition_of(key) for key in keys}
         metadata = self._cluster.metadata
-        if self._stale or any(metadata.leader(*where) < 0 for where in wanted.values()):
+        if self._is_stale or any(metadata.leader(*where) < 0 for where in wanted.values()):
             topics = {topic for topic, _ in wanted.values()}
-            await self._cluster.refresh(topics, at_once=True, elsewhere=any(self._lacked.values()))
-            self._stale.clear()
-            for where in set(wanted.values()):
-                self._lacked[where] = self._lacked.get(where, 0) + 1 if self._is_lacked(*where) else 0
+            await self._cluster.refresh(topics, at_once=True, elsewhere=bool(self._unknown))
+            self._is_stale = False
+            self._count(set(wanted.values()))
         found: dict[int, list[K]] = {}
         lost: dict[K, KafkaError] = {}
-        for key, (topic, partition) in wanted.items():
-            leader = metadata.leader(topic, partition)
-            if leader >= 0:
-                found.setdefault(leader, []).append(key)
+        for key, where in wanted.items():
+            error = self._error(*where)
+            if error is None:
+                found.setdefault(metadata.leader(*where), []).append(key)
             else:
-                lost[key] = self._why(topic, partition)
+                lost[key] = error
         return found, lost
 
-    def failed(self, key: K, _broker: int, _error: KafkaError) -> None:
-        """Look the leader up again."""
-        self._stale.add(self._partition_of(key)[0])
+    def failed(self, _key: K, _broker: int, _error: KafkaError) -> None:
+        """Look the leaders up again."""
+        self._is_stale = True
 
-    def _is_lacked(self, topic: str, partition: int) -> bool:
-        """True if the newest metadata has no such topic or partition: it does not exist, or is new."""
-        info = self._cluster.metadata.topics.get(topic)
-        if info is None:
-            return self._cluster.metadata.errors.get(topic) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return partition not in info.partitions
+    def _count(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Count a metadata response for the partitions that it lacks: they do not exist, or are new."""
+        metadata = self._cluster.metadata
+        for topic, partition in partitions:
+            info = metadata.topics.get(topic)
+            if topic in metadata.errors:
+                is_unknown = metadata.errors[topic] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                is_unknown = info is not None and bool(info.partitions) and partition not in info.partitions
+            if is_unknown:
+                self._unknown.setdefault((topic, partition), UnknownResponses()).count(self._cluster.engine.now_ms())
+            else:
+                self._unknown.pop((topic, partition), None)
 
-    def _why(self, topic: str, partition: int) -> KafkaError:
-        """Return the error of a partition without a leader."""
-        info = self._cluster.metadata.topics.get(topic)
-        is_missing = self._lacked.get((topic, partition), 0) >= BELIEVED
-        if info is not None and partition in info.partitions:
-            return broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader", topic=topic)
-        if info is not None and is_missing:
-            return ConfigError(f"topic {topic!r} has partitions 0 to {max(info.partitions)}, not {partition}")
-        if is_missing:
+    def _error(self, topic: str, partition: int) -> KafkaError | None:
+        """Return the error of a partition that does not exist, or has no leader."""
+        metadata, unknown = self._cluster.metadata, self._unknown.get((topic, partition))
+        info = metadata.topics.get(topic)
+        if unknown is not None and unknown.are_believed:
+            if info is not None and topic not in metadata.errors:
+                return ConfigError(f"topic {topic!r} has partitions 0 to {max(info.partitions)}, not {partition}")
             text = f"topic {topic!r} does not exist on {self._cluster.bootstrap}: check the name"
             return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION", False, text)
-        code = self._cluster.metadata.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return broker_error(code, f"looking up topic {topic!r}", api="Metadata", topic=topic)
+        if metadata.leader(topic, partition) >= 0:
+            return None
+        usual = ErrorCode.LEADER_NOT_AVAILABLE if unknown is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code, what = metadata.errors.get(topic, usual), f"looking up the leader of {topic}-{partition}"
+        return broker_error(code, what, api="Metadata", topic=topic)

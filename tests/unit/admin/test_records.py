@@ -97,17 +97,43 @@ def test_topics_and_partitions_that_do_not_exist(flavour: Flavour) -> None:
             flavour.get(call({TopicPartition("x", 0): wanted}))
 
 
+def test_a_topic_that_another_client_deleted(flavour: Flavour) -> None:
+    """The metadata of the client still has its leaders."""
+    make(flavour)
+    admin = flavour.admin()
+    flavour.get(admin.list_offsets({A: "latest"}))
+    flavour.get(flavour.admin().delete_topics(["t"]))
+    started = flavour.engine.now_ms()
+    with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION.*'t' does not exist"):
+        flavour.get(admin.list_offsets({A: "latest"}))
+    assert flavour.engine.now_ms() - started < 5000, "not at the time limit of all attempts"
+
+
+def test_a_topic_without_partitions_in_the_metadata(flavour: Flavour) -> None:
+    make(flavour)
+
+    def respond(call: Call) -> Any:
+        response = flavour.world.serve(call)
+        for topic in response.topics:
+            topic.partitions = []
+        return response
+
+    flavour.world.on("Metadata", respond)
+    with pytest.raises(KafkaTimeoutError, match="LEADER_NOT_AVAILABLE"):
+        flavour.get(flavour.admin().list_offsets({A: "latest"}, timeout=10))
+
+
 def test_new_partitions_reach_the_brokers_one_after_the_other(flavour: Flavour) -> None:
-    """The first two metadata responses do not have them yet."""
+    """The metadata responses of the first second do not have them yet."""
     make(flavour)
     admin = flavour.admin()
     flavour.get(admin.list_offsets({A: "latest"}))
     flavour.get(admin.create_partitions({"t": 3}))
-    old = [True, True]
+    old_until = flavour.engine.now_ms() + 1000
 
     def respond(call: Call) -> Any:
         response = flavour.world.serve(call)
-        for topic in response.topics if old and old.pop() else ():
+        for topic in response.topics if flavour.engine.now_ms() < old_until else ():
             del topic.partitions[2:]
         return response
 
