@@ -16,6 +16,7 @@ __all__ = [
     "names_of",
     "node_of",
     "nodes_of",
+    "one_of",
     "partition_of",
     "partitions_of",
     "text_of",
@@ -84,12 +85,20 @@ def chosen_of(what: str, names: Any, known: Sequence[str]) -> list[str]:
     return chosen
 
 
+def one_of(what: str, value: Any, known: Iterable[str]) -> str:
+    """Return one of the known names."""
+    names = tuple(known)
+    if value not in names:
+        raise ConfigError(f"{what}={value!r}: it must be one of {', '.join(names)}")
+    return str(value)
+
+
 def partition_of(value: Any) -> TopicPartition:
     """Return a partition, given as one or as a tuple (topic, partition)."""
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and value[0]:
         number = natural(value[1])
         if number is not None and number <= HIGHEST:
-            return TopicPartition(value[0], number)
+            return TopicPartition(text_of("topic", value[0]), number)
     raise ConfigError(f"{value!r} is not a partition: write TopicPartition(topic, 0), or the tuple (topic, 0)")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import flag_of, node_of, text_of, timeout_ms_of
+from kafwire.admin.arguments import flag_of, node_of, one_of, text_of, timeout_ms_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.operations import operations_of
 from kafwire.admin.outcomes import Outcomes
@@ -142,8 +142,7 @@ class FeatureUpdate:
         level = integer(self.max_version_level)
         if level is None or not 0 <= level <= HIGHEST_LEVEL:
             raise ConfigError(f"max_version_level={self.max_version_level!r}: it must be a whole number from 0 on")
-        if self.upgrade_type not in UPGRADE_TYPES:
-            raise ConfigError(f"upgrade_type={self.upgrade_type!r}: it must be one of {', '.join(UPGRADE_TYPES)}")
+        one_of("upgrade_type", self.upgrade_type, UPGRADE_TYPES)
         if level == 0 and self.upgrade_type == "upgrade":
             raise ConfigError(
                 "level 0 removes a feature, which is no upgrade: set upgrade_type to safe_downgrade or unsafe_downgrade"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from kafwire.admin.arguments import node_of
+from kafwire.admin.arguments import node_of, one_of, text_of
 from kafwire.errors import ConfigError
 from kafwire.lazy_dataclass import dataclass
 
@@ -39,10 +39,9 @@ class ConfigResource:
 
     def __post_init__(self) -> None:
         """Check both."""
-        if self.type not in TYPES:
-            raise ConfigError(f"type={self.type!r}: it must be one of {', '.join(TYPES)}")
-        if not isinstance(self.name, str) or not (self.name or self.type == "broker"):
-            raise ConfigError(f"{self.type} {self.name!r}: the name must be a text with at least one character")
+        one_of("type", self.type, TYPES)
+        if not (self.type == "broker" and self.name == ""):
+            text_of(f"the name of the {self.type}", self.name)
         is_broker = self.type in ("broker", "broker-logger")
         if is_broker and self.name and not (self.name.isascii() and self.name.isdigit()):
             raise ConfigError(f"{self.type} {self.name!r}: the name must be a broker's id, a number")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from kafwire import protocol
-from kafwire.admin.arguments import flag_of, names_of, text_of, timeout_ms_of, value_of
+from kafwire.admin.arguments import chosen_of, flag_of, names_of, text_of, timeout_ms_of, value_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.config_resources import TYPES, ConfigResource, resource_of
 from kafwire.admin.outcomes import Outcomes
@@ -214,10 +214,7 @@ class ConfigCalls(AdminRequests):
         self, types: Iterable[str] | None, *, timeout: float | None
     ) -> Work[list[ConfigResource]]:
         """List the resources of some types."""
-        wanted = list(TYPES) if types is None else names_of("types", types, 'types=["topic"]')
-        for each in wanted:
-            if each not in TYPES:
-                raise ConfigError(f"types: {each!r} is not one of {', '.join(TYPES)}")
+        wanted = chosen_of("types", TYPES if types is None else types, list(TYPES))
         request: Any = protocol.ListConfigResourcesRequest
 
         what = f"listing resources of the types {', '.join(wanted)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import flag_of, nodes_of, partition_of, partitions_of, text_of, timeout_ms_of
+from kafwire.admin.arguments import flag_of, nodes_of, one_of, partition_of, partitions_of, text_of, timeout_ms_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.replica_arguments import Directories, Reassigned, TopicPartitionReplica, replica_of
@@ -280,8 +280,7 @@ class ReplicaCalls(AdminRequests):
         self, election_type: str, partitions: Iterable[tuple[str, int]] | None, *, timeout: float | None
     ) -> Work[Outcomes[TopicPartition, None]]:
         """Elect the leaders of these partitions, or of all that need it."""
-        if election_type not in ELECTION_TYPES:
-            raise ConfigError(f"election_type={election_type!r}: it must be one of {', '.join(ELECTION_TYPES)}")
+        one_of("election_type", election_type, ELECTION_TYPES)
         request: Any = protocol.ElectLeadersRequest
         what, limit_ms, route = f"electing {election_type} leaders", timeout_ms_of(timeout), self._any()
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import flag_of, nodes_of, text_of, timeout_ms_of, value_of
+from kafwire.admin.arguments import HIGHEST, flag_of, nodes_of, text_of, timeout_ms_of, value_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
@@ -21,6 +21,7 @@ from kafwire.runtime.interfaces import Work
 __all__ = ["CreatedTopic", "NewPartitions", "NewTopic", "TopicCalls"]
 
 BROKER_DEFAULT = -1
+HIGHEST_FACTOR = 0x7FFF
 NO_ID = uuid.UUID(int=0)
 
 
@@ -96,7 +97,7 @@ class TopicCalls(AdminRequests):
         self, topics: Iterable[NewTopic | str], *, validate_only: bool, timeout: float | None
     ) -> Work[Outcomes[str, CreatedTopic]]:
         """Create topics, or check whether they could be created."""
-        if isinstance(topics, str | NewTopic):
+        if isinstance(topics, str | NewTopic) or not isinstance(topics, Iterable):
             raise ConfigError(f"topics={topics!r}: write a list: create_topics([NewTopic(name, partitions=6)])")
         asked: dict[str, Any] = {}
         for topic in map(_creatable, topics):
@@ -207,11 +208,12 @@ def _grown(name: str, number: int | NewPartitions) -> Any:
     """Return the part of a CreatePartitions request about a topic."""
     request: Any = protocol.CreatePartitionsRequest
     wanted = number if isinstance(number, NewPartitions) else NewPartitions(number)
-    if count(wanted.total) is None:
+    total = count(wanted.total)
+    if total is None or total > HIGHEST:
         raise ConfigError(f"{name!r}: {wanted.total!r}: the number of all partitions is needed, from 1")
     return request.CreatePartitionsTopic(
         name=name,
-        count=wanted.total,
+        count=total,
         assignments=None
         if wanted.assignment is None
         else [request.CreatePartitionsAssignment(broker_ids=brokers) for brokers in _brokers(name, wanted.assignment)],
@@ -232,9 +234,13 @@ def _creatable(topic: NewTopic | str) -> Any:
     if not isinstance(new, NewTopic):
         raise ConfigError(f"{topic!r} is not a topic: write NewTopic(name, partitions=6), or its name")
     text_of("topic", new.name)
-    for what, number in (("partitions", new.partitions), ("replication_factor", new.replication_factor)):
-        if integer(number) is None:
-            raise ConfigError(f"topic {new.name!r}: {what}={number!r}: it must be a whole number, or -1")
+    for what, value, highest in (
+        ("partitions", new.partitions, HIGHEST),
+        ("replication_factor", new.replication_factor, HIGHEST_FACTOR),
+    ):
+        number = integer(value)
+        if number is None or not BROKER_DEFAULT <= number <= highest:
+            raise ConfigError(f"topic {new.name!r}: {what}={value!r}: it must be a whole number, or -1")
         if new.assignment is not None and number != BROKER_DEFAULT:
             raise ConfigError(f"topic {new.name!r}: {what} follows from assignment: leave it out")
     config = {} if new.config is None else new.config

@@ -276,7 +276,9 @@ def test_wrong_names(flavour: Flavour, names: Any, text: str) -> None:
     ("args", "text"),
     [
         (("topics", "t"), "it must be one of topic, broker"),
+        (([], "t"), "it must be one of topic, broker"),
         (("topic", ""), "at least one character"),
+        (("topic", "t\ud800"), "lone surrogate"),
         (("group", None), "at least one character"),
         (("broker-logger", ""), "at least one character"),
         (("broker", "one"), "a broker's id, a number"),

@@ -267,6 +267,8 @@ WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("list_partition_reassignments", (TopicPartition("t", 0),), "write a list of partitions"),
     ("list_partition_reassignments", ([("", 0)],), "is not a partition"),
     ("elect_leaders", ("clean",), "one of preferred, unclean"),
+    ("elect_leaders", ([],), "one of preferred, unclean"),
+    ("elect_leaders", ("preferred", [("t\ud800", 0)]), "lone surrogate"),
     ("elect_leaders", ("preferred", ("t", 0)), "is not a partition"),
 ]
 

@@ -109,7 +109,11 @@ def test_silence_ends_at_the_time_limit(flavour: Flavour) -> None:
 
 WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("create_topics", ("t",), "write a list"),
+    ("create_topics", (None,), "write a list"),
     ("create_topics", ([3],), "is not a topic"),
+    ("create_topics", ([NewTopic("t", partitions=1 << 31)],), "partitions=2147483648"),
+    ("create_topics", ([NewTopic("t", replication_factor=1 << 15)],), "replication_factor=32768"),
+    ("create_topics", ([NewTopic("t", partitions=-2)],), "partitions=-2"),
     ("create_topics", ([NewTopic("t", partitions="3")],), "must be a whole number"),  # type: ignore[arg-type]
     ("create_topics", ([NewTopic("t", partitions=3, assignment=[[1]])],), "leave it out"),
     ("create_topics", ([""],), "at least one character"),
@@ -124,6 +128,7 @@ WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("delete_topics", ("t",), "write a list of names"),
     ("create_partitions", (["t"],), "write a dict"),
     ("create_partitions", ({"t": 0},), "from 1"),
+    ("create_partitions", ({"t": 1 << 31},), "2147483648: the number of all partitions"),
     ("create_partitions", ({"t": NewPartitions(3, [1])},), "write a list of node ids"),  # type: ignore[list-item]
 ]
 
