@@ -225,8 +225,6 @@ class Leaders(_Direct[K]):
                 is_unknown = info is not None and bool(info.partitions) and partition not in info.partitions
             if is_unknown:
                 self._unknown.setdefault((topic, partition), UnknownResponses()).count(self._cluster.engine.now_ms())
-            else:
-                self._unknown.pop((topic, partition), None)
 
     def _error(self, topic: str, partition: int) -> KafkaError | None:
         """Return the error of a partition that does not exist, or has no leader."""

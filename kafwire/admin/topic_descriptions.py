@@ -17,7 +17,7 @@ from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, ProtocolError
 from kafwire.lazy_dataclass import dataclass
 
-__all__ = ["PartitionDescription", "TopicDescription", "TopicListing", "describe", "listed", "text_of_topic"]
+__all__ = ["PartitionDescription", "TopicDescription", "TopicListing", "describe", "id_of", "listed", "text_of_topic"]
 
 PAGE = 2000  # partitions in a response, and topics in a Metadata request; brokers' max.request.partition.size.limit
 
@@ -213,7 +213,7 @@ def _described(topic: Any, operations: bool) -> TopicDescription:
     partitions = sorted(map(_partition, topic.partitions), key=_number)
     return TopicDescription(
         topic.name,
-        _id(topic),
+        id_of(topic),
         topic.is_internal,
         tuple(partitions),
         operations_of(topic.topic_authorized_operations) if operations else None,
@@ -239,7 +239,8 @@ def _partition(part: Any) -> PartitionDescription:
     )
 
 
-def _id(topic: Any) -> uuid.UUID | None:
+def id_of(topic: Any) -> uuid.UUID | None:
+    """Return the topic id in a part of a response; None if the broker did not report it."""
     topic_id: uuid.UUID = topic.topic_id
     return topic_id if topic_id.int else None
 
@@ -247,7 +248,7 @@ def _id(topic: Any) -> uuid.UUID | None:
 def listed(response: Any, *, internal: bool) -> dict[str, TopicListing]:
     """Return the topics of a Metadata response by name, in the order of their names."""
     found = [
-        TopicListing(topic.name, _id(topic), topic.is_internal)
+        TopicListing(topic.name, id_of(topic), topic.is_internal)
         for topic in response.topics
         if internal or not topic.is_internal
     ]

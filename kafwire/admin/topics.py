@@ -12,7 +12,15 @@ from kafwire.admin.arguments import HIGHEST, flag_of, nodes_of, text_of, timeout
 from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
-from kafwire.admin.topic_descriptions import Topic, TopicDescription, TopicListing, describe, listed, text_of_topic
+from kafwire.admin.topic_descriptions import (
+    Topic,
+    TopicDescription,
+    TopicListing,
+    describe,
+    id_of,
+    listed,
+    text_of_topic,
+)
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.integers import count, integer
 from kafwire.lazy_dataclass import dataclass
@@ -59,7 +67,8 @@ class CreatedTopic:
         topic_id: its id; None from brokers before Kafka 2.8.
         partitions: the number of partitions; -1 if the broker did not report it.
         replication_factor: the number of replicas; -1 if the broker did not report it.
-        config: the configuration with defaults; None if it may not be described. A hidden value is None.
+        config: the configuration with defaults; None if it may not be described, or from brokers before Kafka 2.4. A
+            hidden value is None.
     """
 
     __module__ = "kafwire.admin"
@@ -210,7 +219,7 @@ def _grown(name: str, number: int | NewPartitions) -> Any:
     wanted = number if isinstance(number, NewPartitions) else NewPartitions(number)
     total = count(wanted.total)
     if total is None or total > HIGHEST:
-        raise ConfigError(f"{name!r}: {wanted.total!r}: the number of all partitions is needed, from 1")
+        raise ConfigError(f"topic {name!r}: total={wanted.total!r}: it must be a whole number from 1")
     return request.CreatePartitionsTopic(
         name=name,
         count=total,
@@ -265,12 +274,12 @@ def _creatable(topic: NewTopic | str) -> Any:
 
 
 def _created(topic: Any) -> CreatedTopic:
-    topic_id = getattr(topic, "topic_id", None)
-    configs = getattr(topic, "configs", None)
     return CreatedTopic(
         topic.name,
-        topic_id if topic_id and topic_id.int else None,
+        id_of(topic),
         topic.num_partitions,
         topic.replication_factor,
-        None if configs is None else {each.name: each.value for each in configs},
+        None
+        if topic.configs is None or topic.num_partitions < 0
+        else {each.name: each.value for each in topic.configs},
     )

@@ -128,7 +128,7 @@ WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("delete_topics", ("t",), "write a list of names"),
     ("create_partitions", (["t"],), "write a dict"),
     ("create_partitions", ({"t": 0},), "from 1"),
-    ("create_partitions", ({"t": 1 << 31},), "2147483648: the number of all partitions"),
+    ("create_partitions", ({"t": 1 << 31},), "total=2147483648: it must be"),
     ("create_partitions", ({"t": NewPartitions(3, [1])},), "write a list of node ids"),  # type: ignore[list-item]
 ]
 
