@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.admin import ConfigResource
+from kafwire.admin.requirements import needs
 from kafwire.errors import (
     AdminError,
     BrokerError,
@@ -72,6 +74,47 @@ def test_a_controller_lost_for_good_leaves_no_half_result(flavour: Flavour) -> N
     assert created == {}
     assert list(errors) == ["t", "u"]
     assert {type(error) for error in errors.values()} == {KafkaConnectionError}
+    assert len(flavour.world.made("CreateTopics")) < 15, "the waits between the attempts grow"
+
+
+def test_a_call_to_all_brokers_has_one_time_limit(flavour: Flavour) -> None:
+    flavour.world.on("DescribeLogDirs", lambda call: NEVER if call.node == 2 else None)
+    started, errors = flavour.engine.now_ms(), dict[int, KafkaError]()
+    found = flavour.get(flavour.admin().describe_log_dirs(timeout=2, on_error=errors.__setitem__))
+    assert (list(found), list(errors)) == ([1], [2])
+    assert flavour.engine.now_ms() - started <= 2100
+
+
+def test_a_coordinator_that_hangs_up_is_looked_up_again(flavour: Flavour) -> None:
+    admin, coordinator = flavour.admin(), 1
+
+    def respond(call: Call) -> Any:
+        flavour.world.move_coordinator("g", 2)
+        return HANGUP if call.node == coordinator else None
+
+    flavour.world.move_coordinator("g", coordinator)
+    flavour.world.on("DeleteGroups", respond)
+    with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
+        flavour.get(admin.delete_groups(["g"]))
+    assert [call.node for call in flavour.world.made("DeleteGroups")] == [1, 2]
+
+
+def test_any_broker_serves_calls_about_topics(flavour: Flavour) -> None:
+    flavour.world.create_topic("t")
+    flavour.world.nodes[1].down = True
+    topic = ConfigResource.topic("t")
+    assert list(flavour.get(flavour.admin().describe_configs([topic], timeout=10))) == [topic]
+
+
+def test_only_the_lack_of_the_api_is_the_error_of_an_old_broker() -> None:
+    request = protocol.ElectLeadersRequest
+    with (
+        pytest.raises(ProtocolError, match="elect needs Kafka 2.2 or newer: why"),
+        needs(request, "elect", "2.2"),
+    ):
+        raise ProtocolError("why", api="ElectLeadersRequest")
+    with pytest.raises(ProtocolError, match="^damaged"), needs(request, "elect", "2.2"):
+        raise ProtocolError("damaged", api="ElectLeadersResponse")
 
 
 def test_only_the_keys_without_an_outcome_are_sent_again(flavour: Flavour) -> None:

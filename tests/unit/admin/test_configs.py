@@ -196,13 +196,15 @@ def test_types_that_kafwire_does_not_know_are_left_out(flavour: Flavour) -> None
     found = [response.ConfigResource(resource_type=kind, resource_name="t") for kind in (64, 2)]
     flavour.world.on("ListConfigResources", lambda _: response(config_resources=found))
     assert flavour.get(flavour.admin().list_config_resources()) == [T]
+    assert flavour.get(flavour.admin().list_config_resources([])) == [], "brokers list all types then"
 
 
 def test_unknown_sources_and_types_have_a_name(flavour: Flavour) -> None:
     response = protocol.DescribeConfigsResponse
     entry = response.DescribeConfigsResourceResult(name="n", value="v", config_source=99, config_type=99)
     result = response.DescribeConfigsResult(resource_type=2, resource_name="t", configs=[entry], error_message=None)
-    flavour.world.on("DescribeConfigs", lambda _: response(results=[result]))
+    stranger = response.DescribeConfigsResult(resource_type=99, resource_name="t", configs=[], error_message=None)
+    flavour.world.on("DescribeConfigs", lambda _: response(results=[stranger, result]))
     assert entries(flavour, T) == {"n": ConfigEntry("n", "v", "UNKNOWN", False, False, "unknown", (), None)}
 
 

@@ -142,6 +142,29 @@ def test_new_partitions_reach_the_brokers_one_after_the_other(flavour: Flavour) 
     assert flavour.get(admin.list_offsets({added: "latest"}))[added].offset == 0
 
 
+@pytest.mark.parametrize("lagging", [1, 2])
+def test_a_broker_that_lags_for_good_hides_no_partition(flavour: Flavour, lagging: int) -> None:
+    make(flavour)
+
+    def respond(call: Call) -> Any:
+        response = flavour.world.serve(call)
+        for topic in response.topics if call.node == lagging else ():
+            del topic.partitions[1:]
+        return response
+
+    flavour.world.on("Metadata", respond)
+    assert flavour.get(flavour.admin().list_offsets({B: "latest"}))[B].offset == 5
+
+
+def test_an_offset_without_an_epoch(flavour: Flavour) -> None:
+    make(flavour)
+    response = protocol.ListOffsetsResponse
+    part = response.ListOffsetsPartitionResponse(partition_index=0, offset=5, timestamp=-1, leader_epoch=-1)
+    topic = response.ListOffsetsTopicResponse(name="t", partitions=[part])
+    flavour.world.on("ListOffsets", lambda _: response(topics=[topic]))
+    assert flavour.get(flavour.admin().list_offsets({A: "latest"})) == {A: ListedOffset(5, None, None)}
+
+
 def test_a_refused_deletion_names_the_permission(flavour: Flavour) -> None:
     make(flavour)
     response = protocol.DeleteRecordsResponse
