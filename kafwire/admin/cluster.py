@@ -205,9 +205,7 @@ class ClusterCalls(AdminRequests):
         request: Any = protocol.ApiVersionsRequest
         message = request(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
         named = ANY if broker is None else node_of("broker", broker)
-        route: Route[str] = self._any()
-        if named != ANY:
-            route = self._given(lambda _: named)
+        route: Route[str] = self._given(lambda _: named)
 
         async def send(broker: int) -> FeatureDescription | KafkaError:
             response = await route.call(broker, message)

@@ -99,6 +99,14 @@ def test_a_coordinator_that_hangs_up_is_looked_up_again(flavour: Flavour) -> Non
     assert [call.node for call in flavour.world.made("DeleteGroups")] == [1, 2]
 
 
+def test_a_broker_with_a_new_address_is_found_again(flavour: Flavour) -> None:
+    admin = flavour.admin()
+    flavour.get(admin.describe_log_dirs([2]))
+    flavour.world.break_connections(2)
+    flavour.world.nodes[2].host = "10.0.1.2"
+    assert list(flavour.get(admin.describe_log_dirs([2], timeout=20))) == [2]
+
+
 def test_any_broker_serves_calls_about_topics(flavour: Flavour) -> None:
     flavour.world.create_topic("t")
     flavour.world.nodes[1].down = True
