@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +23,7 @@ from pyarrow.fs import LocalFileSystem
 from kafwire.scanner.row_filter import HIGHEST, LOWEST, NOTHING, Bounds, Column
 
 MOST_CUTS = 128
-_NUMBER = re.compile(r"-?\d+")
+_NUMBER = re.compile(r"(?<!\d)\d{1,19}(?!\d)")  # an offset, which has no sign
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND = dt.timedelta(milliseconds=1)
@@ -50,7 +51,7 @@ class ArrowFilter:
             self._offsets = _slices(name, 0, cuts, lambda offset: pa.scalar(offset, kind))
         if "timestamp" in fields:
             name, kind = fields["timestamp"]
-            cuts = _cuts((_milliseconds(found) for found in _TIME.findall(text)), least=LOWEST)
+            cuts = _cuts(_milliseconds(_TIME.findall(text)), least=LOWEST)
             milliseconds = pa.timestamp("ms", kind.tz)
             self._times = _slices(name, LOWEST, cuts, lambda ms: pa.scalar(ms, milliseconds).cast(kind))
             self._no_time = [pc.field(name).is_null()]
@@ -104,5 +105,7 @@ def _slices(name: str, least: int, cuts: Sequence[int], scalar: Callable[[int], 
     return [(least, cuts[0], field < scalar(cuts[0])), *inner, (cuts[-1], HIGHEST, field >= scalar(cuts[-1]))]
 
 
-def _milliseconds(text: str) -> int:
-    return (dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC) - _EPOCH) // _MILLISECOND
+def _milliseconds(texts: Iterable[str]) -> Iterator[int]:
+    for text in texts:
+        with suppress(ValueError):  # a text that only looks like a time
+            yield (dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC) - _EPOCH) // _MILLISECOND

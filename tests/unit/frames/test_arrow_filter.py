@@ -69,6 +69,8 @@ def test_no_row_that_arrow_keeps_lies_outside_of_the_bounds() -> None:
         ((time_at(START_MS) <= AT) | AT.is_null(), Bounds(since=START_MS, until=HIGHEST)),
         (NUMBER == 7, WHOLE),
         (pc.field("value") == b"9", WHOLE),
+        (pc.field("value") == b"0" * 3000, WHOLE),  # 6,000 digits in the filter's text
+        ((TOPIC == "2013-99-99 10:00:00") & (OFFSET > 5), Bounds(first=6)),  # no time
     ],
 )
 def test_bounds_of_a_filter(given: Any, expected: Bounds) -> None:
