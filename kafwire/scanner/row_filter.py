@@ -2,7 +2,8 @@
 
 Pure. Each library that pushes a filter down (polars, Spark) has a translator into the expressions of this module. The
 bounds never exclude a record that passes; they may include others. So the library applies its filter again, unless
-`is_exact` shows that the bounds have exactly the records that pass.
+`is_exact` shows that the bounds have exactly the records that pass. A record with the latest time of all, 2^63 - 1 ms,
+lies outside of any bound by time: bounds exclude their end, as the reader does.
 
 A filter has SQL's three results: true, false and null. A record passes if the result is true.
 """
@@ -34,7 +35,6 @@ __all__ = [
     "Membership",
     "Negation",
     "RowFilter",
-    "is_exact",
 ]
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
@@ -113,22 +113,8 @@ class RowFilter(Protocol):
         """Return the part of a partition that can pass; None stands for any topic or partition."""
 
 
-class Expression:
-    """A filter or a part of one."""
-
-    __slots__ = ()
-
-    def outcomes(self, topic: str | None, partition: int | None) -> tuple[Bounds, Bounds]:
-        """Return the bounds of the records for which this can be true, and of those for which it can be false."""
-        raise NotImplementedError
-
-    def is_exact(self, *, negated: bool = False) -> bool:  # noqa: ARG002 - of subclasses
-        """True if the bounds of each partition have exactly the records for which this is true, or false."""
-        return False
-
-
 @dataclass(frozen=True, slots=True)
-class Constant(Expression):
+class Constant:
     """True, false, or (None) a condition on other columns, which can be either."""
 
     value: bool | None
@@ -146,7 +132,7 @@ TRUE, FALSE, OTHER = Constant(value=True), Constant(value=False), Constant(value
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison(Expression):
+class Comparison:
     """A comparison of a column with a value. Timestamps are milliseconds.
 
     A value between two milliseconds is [low, high]: the comparison then holds where it would hold for one of the two,
@@ -196,7 +182,7 @@ class Comparison(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Membership(Expression):
+class Membership:
     """A column has one of these values, given as those of a `Comparison`."""
 
     column: Column
@@ -225,7 +211,7 @@ class Membership(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class IsNull(Expression):
+class IsNull:
     """A column has no value. Only a timestamp can be null."""
 
     column: Column
@@ -240,7 +226,7 @@ class IsNull(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Negation(Expression):
+class Negation:
     """Not `inner`; null remains null."""
 
     inner: Expression
@@ -256,7 +242,7 @@ class Negation(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class All(Expression):
+class All:
     """All parts are true."""
 
     parts: tuple[Expression, ...]
@@ -273,7 +259,7 @@ class All(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Either(Expression):
+class Either:
     """One part at least is true."""
 
     parts: tuple[Expression, ...]
@@ -291,15 +277,20 @@ class Either(Expression):
         return All(tuple(Negation(part) for part in self.parts))
 
 
+# `outcomes` of each returns the bounds of the records for which it can be true, and of those for which it can be false.
+# `is_exact` is true if the bounds of each partition have exactly the records for which it is true, or (negated) false.
+Expression = Constant | Comparison | Membership | IsNull | Negation | All | Either
+
+
 def _bounds_offsets(part: Expression) -> bool:
     match part:
-        case Comparison() | Membership() | IsNull():
-            return part.column not in ("topic", "partition")
+        case Constant():
+            return False
         case Negation():
             return _bounds_offsets(part.inner)
         case All() | Either():
             return any(_bounds_offsets(each) for each in part.parts)
-    return False
+    return part.column not in ("topic", "partition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,8 +303,3 @@ class ExpressionFilter:
         """Return the part of a partition for which the expression can be true."""
         true, _ = self.expression.outcomes(topic, partition)
         return NOTHING if true.is_empty else true
-
-
-def is_exact(expression: Expression) -> bool:
-    """True if the bounds of each partition have exactly the records that pass, so that no other check is needed."""
-    return expression.is_exact()

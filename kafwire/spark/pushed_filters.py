@@ -38,7 +38,6 @@ from kafwire.scanner.row_filter import (
     Negation,
     Pair,
     Sign,
-    is_exact,
 )
 from kafwire.scanner.row_filter import IsNull as IsNullColumn
 
@@ -97,7 +96,7 @@ def push(filters: Iterable[Filter]) -> tuple[PushedFilters, list[Filter]]:
         found = _expression_of(each)
         if found != OTHER:
             pushed.append(found)
-        if not is_exact(found):
+        if not found.is_exact():
             left.append(each)
     return PushedFilters(tuple(pushed)), left
 

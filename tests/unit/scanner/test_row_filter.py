@@ -30,7 +30,6 @@ from kafwire.scanner.row_filter import (
     IsNull,
     Membership,
     Negation,
-    is_exact,
 )
 from tests.support.seeds import examples, of_test
 
@@ -101,7 +100,8 @@ def drawn_value(chance: random.Random, column: str) -> Any:
 def drawn(chance: random.Random, depth: int = 3) -> Expression:
     if depth and chance.random() < 0.6:
         parts = tuple(drawn(chance, depth - 1) for _ in range(chance.randint(1, 3)))
-        return chance.choice([All(parts), Either(parts), Negation(parts[0])])
+        choices: list[Expression] = [All(parts), Either(parts), Negation(parts[0])]
+        return chance.choice(choices)
     if chance.random() < 0.15:
         return chance.choice([TRUE, FALSE, OTHER])
     column: Any = chance.choice(["topic", "partition", "offset", "timestamp"])
@@ -131,7 +131,7 @@ def test_no_record_that_passes_lies_outside_of_random_bounds() -> None:
         wanted = [row for row in ROWS if passes(row, given) is True]
         assert set(wanted) <= set(read), f"seed {seed}: {given}"
         assert all(within(row, everywhere) for row in wanted), f"seed {seed}: {given}"
-        if is_exact(given):
+        if given.is_exact():
             assert read == wanted, f"seed {seed}: {given}"
             exact += 1
         narrower += len(read) < len(ROWS)
@@ -229,4 +229,4 @@ LOW, HIGH = Comparison("offset", "<", 3, 3), Comparison("offset", ">", 5, 5)
     ],
 )
 def test_bounds_are_exact(given: Expression, exact: bool) -> None:
-    assert is_exact(given) is exact
+    assert given.is_exact() is exact
