@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import kafwire
-from kafwire.errors import KafkaError
+from kafwire.errors import KafkaConnectionError, KafkaError
+from kafwire.lake import parquet_copy
 from kafwire.lake.copy_lock import locked
+from kafwire.lake.parquet_copy import ParquetCopy
 from kafwire.protocol import DeleteRecordsRequest
 from kafwire.testing.cluster import KafkaCluster
 from tests.support.deadlines import PATIENCE_S, until
@@ -54,9 +57,11 @@ main()
 
 
 def copy(
-    cluster: KafkaCluster, topic: str, folder: Path, *more: str, step: int = 0
+    cluster: KafkaCluster, topic: str, folder: Path, *more: str, step: int = 0, largest: int | None = None
 ) -> subprocess.CompletedProcess[str]:
+    """Run the command, with files of at most `largest` kilobytes."""
     command = [
+        *([] if largest is None else ["sh", "-c", f'ulimit -f {largest}; exec "$@"', "sh"]),
         sys.executable,
         "-W",
         "error",
@@ -75,10 +80,11 @@ def copy(
     )
 
 
-def send(cluster: KafkaCluster, topic: str, count: int, partitions: int = 2) -> None:
+def send(cluster: KafkaCluster, topic: str, count: int, partitions: int = 2, size: int = 1) -> None:
     with kafwire.Producer(cluster.bootstrap, linger_ms=0, batch_size=200) as producer:
         for number in range(count):
-            producer.send(topic, b"%d" % number, key=b"k", headers=[("h", b"1")], partition=number % partitions)
+            value = os.urandom(size)
+            producer.send(topic, value, key=b"k", headers=[("h", b"1")], partition=number % partitions)
 
 
 def copied(folder: Path, topic: str) -> list[tuple[int, int]]:
@@ -133,6 +139,92 @@ def test_a_second_copier_of_a_folder_is_refused(cluster: KafkaCluster, topic_nam
     assert len(copied(tmp_path, topic_name)) == 3
     with locked(folder), pytest.raises(KafkaError, match="another copier writes"), locked(folder):
         pass
+
+
+def test_a_full_disk_is_an_error_that_leaves_nothing(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name)
+        send(cluster, topic_name, 900, 1, size=1000)
+    folder = tmp_path / topic_name
+    full = copy(cluster, topic_name, tmp_path, largest=100)
+    assert (full.returncode, full.stdout) == (1, "")
+    assert full.stderr == f"kafwire: {folder}/0/.unfinished: File too large\n"
+    assert list((folder / "0").iterdir()) == []
+    assert copy(cluster, topic_name, tmp_path).returncode == 0
+    assert copied(tmp_path, topic_name) == everything(cluster, topic_name)
+
+
+def test_an_error_of_a_broker_names_no_file(
+    cluster: KafkaCluster, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KafkaConnectionError("no broker")
+
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name)
+        send(cluster, topic_name, 1, 1)
+        monkeypatch.setattr(client, "scan", fail)
+        with pytest.raises(KafkaConnectionError) as caught:
+            next(ParquetCopy(client, topic_name, tmp_path, 10, False, {"isolation_level": "read_committed"}).run())
+    assert caught.value.filename is None
+
+
+def test_nulls_and_partitions_that_were_added_are_copied(
+    cluster: KafkaCluster, topic_name: str, tmp_path: Path
+) -> None:
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name)
+        with kafwire.Producer(cluster.bootstrap) as producer:
+            producer.send(topic_name, None, partition=0)
+            producer.send(topic_name, b"", key=b"", headers=[("none", None)], partition=0)
+        assert copy(cluster, topic_name, tmp_path).returncode == 0
+        with kafwire.Admin(cluster.bootstrap) as admin:
+            admin.create_partitions({topic_name: 3})
+        with kafwire.Producer(cluster.bootstrap) as producer:
+            producer.send(topic_name, b"new", partition=2)
+            producer.send(topic_name, b"old", partition=0)
+        assert copy(cluster, topic_name, tmp_path).returncode == 0
+    folder = tmp_path / topic_name
+    rows = [row for path in sorted(folder.glob("*/*.parquet")) for row in pq.ParquetFile(path).read().to_pylist()]
+    read = pa.table(kafwire.scan(cluster.bootstrap, topic_name)).to_pylist()
+    assert rows == sorted(read, key=lambda row: (row["partition"], row["offset"]))
+    assert [(row["key"], row["value"], row["headers"]) for row in rows[:2]] == [
+        (None, None, []),
+        (b"", b"", [{"key": "none", "value": None}]),
+    ]
+
+
+def test_an_unknown_topic_leaves_no_folder(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
+    for name in (topic_name, "../elsewhere"):
+        refused = copy(cluster, name, tmp_path / "lake")
+        assert refused.returncode == 1
+        assert name in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_and_row_groups_end_at_their_sizes(
+    cluster: KafkaCluster, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name)
+        send(cluster, topic_name, 60, 1, size=300)
+        ends = len(everything(cluster, topic_name))
+        monkeypatch.setattr(parquet_copy, "ROW_GROUP_BYTES", 1)
+        options = {"isolation_level": "read_committed", "chunk_bytes": 1024}
+        first = next(work := ParquetCopy(client, topic_name, tmp_path, 10, False, options).run())
+        send(cluster, topic_name, 60, 1, size=300)  # of the next run
+        written = [first, *work]
+        assert len(written) > 2
+        assert sum(each.rows for each in written) == ends == 60
+        assert all(each.rows >= 10 for each in written[:-1])
+        groups = [pq.ParquetFile(each.path).metadata for each in written]
+        assert all(found.row_group(n).num_rows for found in groups for n in range(found.num_row_groups))
+        assert any(found.num_row_groups > 1 for found in groups)
+        for _ in ParquetCopy(client, topic_name, tmp_path, 10, False, options).run():
+            break  # a copy that is left unfinished
+        assert not list(tmp_path.rglob(".unfinished"))
+        assert all(each.rows for each in ParquetCopy(client, topic_name, tmp_path, 10, False, options).run())
+    assert copied(tmp_path, topic_name) == everything(cluster, topic_name)
 
 
 def test_deleted_records_are_an_error_or_a_gap(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
