@@ -27,8 +27,8 @@ def scan_kafka(
 
     The offsets are captured by this call: each `collect` reads the same records, a self-join too. A query decodes only
     the columns that it uses. Its conditions on topic, partition, offset and timestamp bound the read, and polars
-    applies every condition exactly. A timestamp bounds it from below only, as later records can be older; batches
-    outside of the times are skipped by their headers.
+    applies every condition exactly. A timestamp bounds it from below only, as later records can be older. With a
+    time from above, batches outside of the times are skipped by their headers.
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.

@@ -18,7 +18,7 @@ from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.scanner.narrowing import Part
 from kafwire.scanner.ranges import Range
-from kafwire.scanner.row_filter import HIGHEST
+from kafwire.scanner.row_filter import END
 from kafwire.sync.scan import Split
 from kafwire.types import TopicPartition
 
@@ -32,7 +32,7 @@ def ended_by_time(split: Split, parts: Sequence[Part], engine: Engine | None) ->
     timed = {
         TopicPartition(part.topic, part.partition): bounds.until + CLOCKS_DIFFER_MS
         for part, bounds in parts
-        if not bounds.with_null and 0 < bounds.until < HIGHEST - CLOCKS_DIFFER_MS
+        if not bounds.with_null and 0 < bounds.until < END - CLOCKS_DIFFER_MS
     }
     if not timed:
         return parts

@@ -29,8 +29,8 @@ def dataset(
 
     The offsets are captured by this call: each query reads the same records. A query decodes only the columns that it
     uses. Its conditions on topic, partition, offset and timestamp bound the read, and Arrow applies every condition
-    exactly. A timestamp bounds it from below only, as later records can be older; batches outside of the times are
-    skipped by their headers. This needs the package pyarrow.
+    exactly. A timestamp bounds it from below only, as later records can be older. With a time from above, batches
+    outside of the times are skipped by their headers. This needs the package pyarrow.
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.

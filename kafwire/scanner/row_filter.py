@@ -2,8 +2,7 @@
 
 Pure. Each library that pushes a filter down (polars, Spark) has a translator into the expressions of this module. The
 bounds never exclude a record that passes; they may include others. So the library applies its filter again, unless
-`is_exact` shows that the bounds have exactly the records that pass. A record with the latest time of all, 2^63 - 1 ms,
-lies outside of any bound by time: bounds exclude their end, as the reader does.
+`is_exact` shows that the bounds have exactly the records that pass.
 
 A filter has SQL's three results: true, false and null. A record passes if the result is true.
 """
@@ -17,8 +16,8 @@ from functools import reduce
 from typing import Any, Literal, Protocol
 
 __all__ = [
+    "END",
     "FALSE",
-    "HIGHEST",
     "LOWEST",
     "NOTHING",
     "OTHER",
@@ -37,7 +36,8 @@ __all__ = [
     "RowFilter",
 ]
 
-LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+# Of 64-bit values; the end is exclusive.
+LOWEST, END = -(1 << 63), 1 << 63
 Column = Literal["topic", "partition", "offset", "timestamp"]
 Sign = Literal["==", "<", "<=", ">", ">="]
 # An inclusive range of values: a time between two milliseconds has both, every other value is given twice.
@@ -61,9 +61,9 @@ class Bounds:
     """
 
     first: int = 0
-    stop: int = HIGHEST
+    stop: int = END
     since: int = LOWEST
-    until: int = HIGHEST
+    until: int = END
     with_null: bool = True
 
     @property
@@ -73,9 +73,8 @@ class Bounds:
 
     @property
     def window(self) -> tuple[int, int] | None:
-        """The times by which a scan can filter; None if it cannot, or need not."""
-        is_whole = self.since == LOWEST and self.until == HIGHEST
-        return None if self.with_null or is_whole else (self.since, self.until)
+        """The times by which a scan can filter; None if it cannot: its ends exclude the latest time of all."""
+        return None if self.with_null or self.until == END else (self.since, self.until)
 
     def both(self, other: Bounds) -> Bounds:
         """Return the records within both."""
@@ -166,7 +165,7 @@ class Comparison:
         )
 
     def _within(self, sign: Sign) -> Bounds:
-        low, high = LOWEST, HIGHEST
+        low, high = LOWEST, END
         if sign in ("==", ">", ">="):
             low = max(low, self.low + (sign == ">" and self.low == self.high))
         if sign in ("==", "<", "<="):

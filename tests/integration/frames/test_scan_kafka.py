@@ -8,11 +8,13 @@ from functools import partial
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import kafwire
 from kafwire.errors import BrokerError, ConfigError
-from kafwire.frames import append_time
+from kafwire.frames import append_time, dataset
 from kafwire.frames.polars_filter import expression_of
 from kafwire.frames.snapshot import Snapshot
 from kafwire.polars import scan_kafka
@@ -103,6 +105,26 @@ def test_a_time_bounds_a_read_from_below_only(cluster: KafkaCluster, topic: str)
     assert ends == [RECORDS, RECORDS]
     assert found
     assert all(since <= ms < before for ms in found if ms is not None)
+
+
+def test_a_record_of_the_latest_time_of_all_passes(cluster: KafkaCluster, topic_name: str) -> None:
+    latest = (1 << 63) - 1
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name, config={"message.timestamp.after.max.ms": str(latest)})
+    with kafwire.Producer(cluster.bootstrap) as producer:
+        for ms in (0, 5, latest, 7):
+            producer.send(topic_name, b"", timestamp_ms=ms)
+    five, last = (pl.lit(ms).cast(pl.Datetime("ms", "UTC")) for ms in (5, latest))
+    for predicate, offsets in (
+        (five <= AT, [1, 2, 3]),
+        (last == AT, [2]),
+        (last > AT, [0, 1, 3]),
+        (five != AT, [0, 2, 3]),
+    ):
+        found = scan_kafka(cluster.bootstrap, topic_name).filter(predicate).collect()
+        assert found["offset"].to_list() == offsets, str(predicate)
+    after = pc.field("timestamp") >= pa.scalar(5, pa.timestamp("ms", "UTC"))
+    assert dataset(cluster.bootstrap, topic_name).to_table(filter=after)["offset"].to_pylist() == [1, 2, 3]
 
 
 def test_columns_rows_and_names(cluster: KafkaCluster, topic: str) -> None:

@@ -13,8 +13,8 @@ import pytest
 from kafwire.scanner.narrowing import both_windows, narrowed
 from kafwire.scanner.ranges import Range
 from kafwire.scanner.row_filter import (
+    END,
     FALSE,
-    HIGHEST,
     LOWEST,
     NOTHING,
     OTHER,
@@ -40,7 +40,7 @@ COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-TIMES = (LOWEST, -7, 0, 2, 8, None)
+TIMES = (LOWEST, -7, 0, 2, 8, END - 1, None)
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def drawn_value(chance: random.Random, column: str) -> Any:
     draws: dict[str, Callable[[], Any]] = {
         "topic": lambda: chance.choice("abc"),
         "partition": lambda: chance.randrange(-1, 3),
-        "offset": lambda: chance.choice([-1, 0, 1, 3, 6, 7, 9, HIGHEST, HIGHEST + 5]),
-        "timestamp": lambda: chance.choice([LOWEST, -8, -7, 0, 1, 2, 3, 4, 8, 9, 10, HIGHEST + 1]),
+        "offset": lambda: chance.choice([-1, 0, 1, 3, 6, 7, 9, END - 1, END + 4]),
+        "timestamp": lambda: chance.choice([LOWEST, -8, -7, 0, 1, 2, 3, 4, 8, 9, 10, END - 1, END]),
     }
     return draws[column]()
 
@@ -158,7 +158,7 @@ def test_no_record_that_passes_lies_outside_of_random_bounds() -> None:
         (Negation(Comparison("timestamp", "==", 7, 7, null_safe=True)), WHOLE),
         (
             Either((Comparison("timestamp", ">=", 7, 7), IsNull("timestamp"))),
-            Bounds(since=7, until=HIGHEST),
+            Bounds(since=7, until=END),
         ),
         (
             All((Comparison("timestamp", ">=", 7, 7), Comparison("timestamp", "<", 3, 3))),
@@ -188,7 +188,8 @@ def test_each_partition_has_its_own_bounds() -> None:
         (WHOLE, None),
         (Bounds(since=5), None),  # records without a timestamp pass
         (Bounds(with_null=False), None),
-        (Bounds(since=5, with_null=False), (5, HIGHEST)),
+        (Bounds(since=5, with_null=False), None),  # the latest time of all passes
+        (Bounds(5, 9, 5, 8, with_null=False), (5, 8)),
         (Bounds(until=5, with_null=False), (LOWEST, 5)),
     ],
 )
