@@ -112,6 +112,33 @@ def test_a_field_by_its_number_is_one_of_all_columns(flights: TopicDataset) -> N
     assert sorted(found["offset"].to_pylist()) == list(range(RECORDS))
 
 
+# The public methods of a scanner, but those that make one. `dataset_schema` has the columns that are decoded.
+OF_SCANNER: dict[str, Callable[[Any], Any]] = {
+    "count_rows": lambda scanner: scanner.count_rows(),
+    "dataset_schema": lambda scanner: scanner.dataset_schema.field("offset"),
+    "head": lambda scanner: scanner.head(2),
+    "projected_schema": lambda scanner: scanner.projected_schema,
+    "scan_batches": lambda scanner: pa.Table.from_batches(each.record_batch for each in scanner.scan_batches()),
+    "take": lambda scanner: scanner.take(pa.array([3, 0, 3])),
+    "to_batches": lambda scanner: pa.Table.from_batches(scanner.to_batches()),
+    "to_reader": lambda scanner: scanner.to_reader().read_all(),
+    "to_table": lambda scanner: scanner.to_table(),
+}
+
+
+def test_a_scanner_has_the_results_of_a_table_once(flights: TopicDataset) -> None:
+    public = {name for name in dir(ds.Scanner) if not name.startswith("_")}
+    assert public - set(OF_SCANNER) == {"from_batches", "from_dataset", "from_fragment"}
+    table = ds.dataset(flights.to_table())
+    chosen = {"columns": ["offset"], "filter": (pc.field("partition") == 0) & (pc.field("offset") < 7)}
+    for name, call in OF_SCANNER.items():
+        scanner = flights.scanner(**chosen)
+        assert call(scanner) == call(table.scanner(**chosen)), name
+        if not name.endswith("schema"):
+            with pytest.raises(pa.ArrowInvalid, match="already scanned"):
+                call(scanner)
+
+
 # Calls of a data set that go through its `scanner`, or read nothing.
 OWN = {"count_rows", "filter", "head", "partition_expression", "scanner", "schema", "take", "to_batches", "to_table"}
 # And those that see Arrow's C++ data set.
