@@ -51,7 +51,10 @@ class Snapshot:
         """Look up the offsets; arguments and errors are those of `kafwire.scan`."""
         # The constant refuses a bar, which would not be shown.
         [split] = scan(bootstrap_servers, topics, progress=False, engine=engine, **arguments).split(1)
-        return cls(split, engine)
+        snapshot = cls(split, engine)
+        if len(snapshot.names) < len(snapshot.columns):
+            raise ConfigError(f"layout: two columns have the same name: {snapshot.layout['names']}")
+        return snapshot
 
     def divided(self, pieces: int) -> list[Snapshot]:
         """Divide the offsets, as `Split.divided` does."""
@@ -63,10 +66,16 @@ class Snapshot:
         return self.split._reading.layout
 
     @property
+    def columns(self) -> Sequence[str]:
+        """The columns of the scan, in order."""
+        columns = self.split._reading.columns
+        return COLUMNS if columns is None else columns
+
+    @property
     def names(self) -> Mapping[str, str]:
         """The column of a scan by its name in the frame, in order."""
-        columns, renamed = self.split._reading.columns, self.layout.get("names") or {}
-        return {renamed.get(column, column): column for column in (COLUMNS if columns is None else columns)}
+        renamed = self.layout.get("names") or {}
+        return {renamed.get(column, column): column for column in self.columns}
 
     @property
     def filtered(self) -> Mapping[str, Column]:

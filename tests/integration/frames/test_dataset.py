@@ -17,6 +17,7 @@ import pytest
 from pyarrow.acero import Declaration, ScanNodeOptions
 
 import kafwire
+from kafwire.errors import ConfigError
 from kafwire.frames import TopicDataset, dataset
 from kafwire.frames.arrow_filter import ArrowFilter
 from kafwire.testing.cluster import KafkaCluster
@@ -179,6 +180,21 @@ def test_a_topic_without_records_is_a_data_set_too(cluster: KafkaCluster, topic_
         client.create_topic(topic_name)
     empty = dataset(cluster.bootstrap, topic_name)
     assert empty.to_table(filter=pc.field("offset") > 1).num_rows == empty.count_rows() == 0
+
+
+def test_columns_of_the_same_name_are_refused(cluster: KafkaCluster, topic_name: str) -> None:
+    """The last of them would be read in place of the others."""
+    fill(cluster.bootstrap, topic_name, random.Random(3))
+    with pytest.raises(ConfigError, match="two columns have the same name"):
+        dataset(cluster.bootstrap, topic_name, layout={"names": {"key": "offset"}})
+    swapped = dataset(cluster.bootstrap, topic_name, layout={"names": {"key": "value", "value": "key"}})
+    assert set(swapped.to_table()["value"].to_pylist()) == {None}
+
+
+def test_columns_may_be_an_iterator(cluster: KafkaCluster, topic_name: str) -> None:
+    fill(cluster.bootstrap, topic_name, random.Random(3))
+    assert pa.table(kafwire.scan(cluster.bootstrap, topic_name, columns=iter(["key"]))).column_names == ["key"]  # type: ignore[arg-type]
+    assert dataset(cluster.bootstrap, topic_name, columns=iter(["key"])).to_table().column_names == ["key"]  # type: ignore[arg-type]
 
 
 def test_pandas_takes_a_scan_in_one_call(cluster: KafkaCluster, topic_name: str) -> None:
