@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import kafwire
+from kafwire.admin import ConfigResource
 from kafwire.errors import BrokerError, ConfigError
 from kafwire.frames import append_time, dataset
 from kafwire.frames.polars_filter import expression_of
@@ -214,11 +215,8 @@ def test_a_record_with_the_time_of_a_producer_ends_no_read(cluster: KafkaCluster
     with kafwire.Client(cluster.bootstrap) as client, kafwire.Producer(cluster.bootstrap, linger_ms=0) as producer:
         client.create_topic(topic_name)
         producer.send(topic_name, b"", timestamp_ms=now_ms() + 3_600_000).result(30)
-        alter = kafwire.protocol.IncrementalAlterConfigsRequest
-        config = alter.AlterableConfig(name="message.timestamp.type", config_operation=0, value="LogAppendTime")
-        client.call(
-            alter(resources=[alter.AlterConfigsResource(resource_type=2, resource_name=topic_name, configs=[config])])
-        )
+        with kafwire.Admin(cluster.bootstrap) as admin:
+            admin.alter_configs({ConfigResource.topic(topic_name): {"message.timestamp.type": "LogAppendTime"}})
         until(lambda: client.topic_config(topic_name)["message.timestamp.type"] == "LogAppendTime")
         producer.send(topic_name, b"").result(30)
     soon = now_ms() + 60_000

@@ -20,7 +20,6 @@ from kafwire.errors import KafkaConnectionError, KafkaError
 from kafwire.lake import parquet_copy
 from kafwire.lake.copy_lock import locked
 from kafwire.lake.parquet_copy import ParquetCopy
-from kafwire.protocol import DeleteRecordsRequest
 from kafwire.testing.cluster import KafkaCluster
 from tests.support.deadlines import PATIENCE_S, until
 
@@ -228,18 +227,12 @@ def test_files_and_row_groups_end_at_their_sizes(
 
 
 def test_deleted_records_are_an_error_or_a_gap(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
-    request = DeleteRecordsRequest
-    with kafwire.Client(cluster.bootstrap) as client:
-        client.create_topic(topic_name)
+    with kafwire.Admin(cluster.bootstrap) as admin:
+        admin.create_topics([topic_name])
         send(cluster, topic_name, 5, 1)
         assert copy(cluster, topic_name, tmp_path).returncode == 0
         send(cluster, topic_name, 5, 1)
-        part = request.DeleteRecordsPartition(partition_index=0, offset=8)
-        leader = client.metadata([topic_name]).topics[0].partitions[0].leader_id
-        client.call(
-            request(topics=[request.DeleteRecordsTopic(name=topic_name, partitions=[part])], timeout_ms=9000),
-            broker=leader,
-        )
+        admin.delete_records({kafwire.TopicPartition(topic_name, 0): 8})
     refused = copy(cluster, topic_name, tmp_path)
     assert refused.returncode == 1
     assert "the records from 5 to 8 (exclusive) were deleted before they were copied" in refused.stderr
