@@ -158,4 +158,4 @@ class TopicDataset(ds.UnionDataset):  # type: ignore[misc]
         text = "\n".join(str(each) for each in expressions if each is not None)
         if columns is None or "FieldPath" in text:  # a field by its number, which is one among all columns
             return names
-        return [name for name in names if name in chosen or name in text] or names[:1]
+        return [name for name in names if name in chosen or name in text]

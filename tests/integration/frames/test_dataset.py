@@ -74,6 +74,9 @@ def test_a_data_set_is_read_as_pyarrow_reads_any(flights: TopicDataset) -> None:
     assert flights.count_rows() == 2 * RECORDS
     assert flights.count_rows(filter=offset < 3) == 6
     assert sql("SELECT sum(partition), count(*) FROM flights").fetchall() == [(RECORDS, 2 * RECORDS)]
+    assert sql("SELECT count(*), count(DISTINCT 1) FROM flights").fetchall() == [(2 * RECORDS, 1)]
+    assert flights.to_table(columns={"one": pc.scalar(1)})["one"].to_pylist() == [1] * 2 * RECORDS
+    assert flights.to_table(columns=[]).shape == (2 * RECORDS, 0)
     assert flights.head(5, columns=["value"]).shape == (5, 1)
     assert flights.take([1, 3]).num_rows == 2
     assert sum(batch.num_rows for batch in flights.to_batches(columns=["offset"], filter=offset >= 50)) == 20

@@ -14,7 +14,9 @@ import pytest
 
 import kafwire
 from kafwire.admin import ConfigResource
-from kafwire.errors import BrokerError, ConfigError
+from kafwire.calls.client import ClientCalls
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import BrokerError, ConfigError, broker_error
 from kafwire.frames import append_time, dataset
 from kafwire.frames.polars_filter import expression_of
 from kafwire.frames.snapshot import Snapshot
@@ -178,11 +180,15 @@ def exact_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(append_time, "CLOCKS_DIFFER_MS", 0)
 
 
-def ranges_before(cluster: KafkaCluster, topic: str, before_ms: int) -> list[tuple[int, int]]:
-    snapshot = Snapshot.take(cluster.bootstrap, topic)
+def ranges_before(cluster: KafkaCluster, topic: str, before_ms: int, end: int | None = None) -> list[tuple[int, int]]:
+    snapshot = Snapshot.take(cluster.bootstrap, topic, end="latest" if end is None else kafwire.Offset(end))
     predicate = time_at(before_ms) > AT
     with snapshot.scan(["value"], ExpressionFilter(expression_of(predicate, snapshot.filtered))) as scan:
         return [(r.start, r.end) for r in scan.ranges]
+
+
+def refuse(*_: object) -> None:
+    raise broker_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not described")
 
 
 def _is_over(ms: int) -> bool:
@@ -194,7 +200,9 @@ def now_ms() -> int:
 
 
 @pytest.mark.usefixtures("exact_clocks")
-def test_times_of_brokers_bound_a_read_from_above_too(cluster: KafkaCluster, topic_name: str) -> None:
+def test_times_of_brokers_bound_a_read_from_above_too(
+    cluster: KafkaCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with kafwire.Client(cluster.bootstrap) as client:
         client.create_topic(topic_name, config={"message.timestamp.type": "LogAppendTime"})
     with kafwire.Producer(cluster.bootstrap, linger_ms=0) as producer:
@@ -205,8 +213,13 @@ def test_times_of_brokers_bound_a_read_from_above_too(cluster: KafkaCluster, top
     assert written.offset == 2
     assert ranges_before(cluster, topic_name, times[1]) == [(0, 1)]
     assert ranges_before(cluster, topic_name, times[2] + 1) == [(0, 3)]
+    assert ranges_before(cluster, topic_name, times[2], end=1) == [(0, 1)]
     kept = scan_kafka(cluster.bootstrap, topic_name).filter(time_at(times[1]) > AT).collect()
     assert kept["offset"].to_list() == [0]
+    monkeypatch.setattr(ClientCalls, "topic_config", refuse)
+    assert ranges_before(cluster, topic_name, times[1]) == [(0, 3)]
+    monkeypatch.undo()  # clocks differ by a minute again
+    assert ranges_before(cluster, topic_name, times[1]) == [(0, 3)]
 
 
 @pytest.mark.usefixtures("exact_clocks")
