@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import kafwire
 from kafwire.errors import KafkaConnectionError, KafkaError
 from kafwire.lake import parquet_copy
 from kafwire.lake.copy_lock import locked
+from kafwire.lake.offset_files import OffsetFile
 from kafwire.lake.parquet_copy import ParquetCopy
 from kafwire.testing.cluster import KafkaCluster
 from tests.support.deadlines import PATIENCE_S, until
@@ -191,6 +193,59 @@ def test_nulls_and_partitions_that_were_added_are_copied(
         (None, None, []),
         (b"", b"", [{"key": "none", "value": None}]),
     ]
+
+
+def test_a_copy_that_does_not_fit_to_the_topic_is_refused(
+    cluster: KafkaCluster, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"isolation_level": "read_committed"}
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name)
+        send(cluster, topic_name, 2, 1)
+        [written] = ParquetCopy(client, topic_name, tmp_path, 10, False, options).run()
+        ahead = written.path.rename(written.path.with_name(OffsetFile(0, 9).name))
+        with pytest.raises(KafkaError, match="ends at 2, before the offset 9 of the last file"):
+            next(ParquetCopy(client, topic_name, tmp_path, 10, False, options).run())
+        damaged = ahead.rename(written.path)
+        whole = damaged.read_bytes()
+        damaged.write_bytes(whole[:-1])
+        with pytest.raises(KafkaError, match="is no whole Parquet file"):
+            next(ParquetCopy(client, topic_name, tmp_path, 10, False, options).run())
+        damaged.write_bytes(whole)
+        send(cluster, topic_name, 1, 1)
+        scan = client.scan
+
+        def of_another_topic(*arguments: Any, **given: Any) -> kafwire.Scan:
+            found = scan(*arguments, **given)
+            found._topic_ids = {topic_name: uuid.uuid4()}
+            return found
+
+        monkeypatch.setattr(client, "scan", of_another_topic)
+        with pytest.raises(KafkaError, match="deleted and recreated during the copy"):
+            next(ParquetCopy(client, topic_name, tmp_path, 10, False, options).run())
+
+
+def test_files_and_folders_are_on_the_disk_before_their_names_count(
+    cluster: KafkaCluster, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    flush, rename = os.fsync, Path.rename
+
+    def fsync(descriptor: int) -> None:
+        flushed.append(Path(f"/proc/self/fd/{descriptor}").resolve().name)
+        flush(descriptor)
+
+    def renamed(path: Path, target: Path) -> Path:
+        flushed.append("renamed")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "rename", renamed)
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name)
+        send(cluster, topic_name, 2, 1)
+        list(ParquetCopy(client, topic_name, tmp_path, 10, False, {"isolation_level": "read_committed"}).run())
+    assert flushed == [tmp_path.name, topic_name, ".unfinished", "renamed", "0"]
 
 
 def test_an_unknown_topic_leaves_no_folder(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
