@@ -322,5 +322,9 @@ def test_aborted_records_are_not_copied(cluster: KafkaCluster, topic_name: str, 
         with producer.transaction():
             producer.send(topic_name, b"kept")
     assert copy(cluster, topic_name, tmp_path).returncode == 0
+    with kafwire.Producer(cluster.bootstrap, transactional_id=topic_name) as producer, producer.transaction():
+        producer.send(topic_name, b"of an open transaction")
+        producer.flush(30)
+        assert copy(cluster, topic_name, tmp_path).returncode == 0  # at once, without the open transaction's end
     found = sql(f"SELECT decode(value) FROM '{tmp_path}/{topic_name}/*/*.parquet'").fetchall()
     assert found == [("kept",), ("kept",)]
