@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from kafwire.telemetry.otlp import Kind, Point
-from kafwire.telemetry.registry import COUNTERS
+from kafwire.telemetry.registry import COUNTERS, PREFIX
 from kafwire.telemetry.sampling import samples
 
 DOMAIN: Final = "org.apache.kafka"
+OWN: Final = f"{PREFIX}."  # the start of the names of kafwire's own metrics
 
 
 class Timing(NamedTuple):
