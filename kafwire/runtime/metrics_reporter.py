@@ -14,8 +14,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
-from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.interfaces import Engine, Work
 from kafwire.runtime.log import log
+from kafwire.timeouts import timeout_of
 
 # The first request for a subscription, and the import of its modules, must not delay the client's first records.
 FIRST_S = 0.5
@@ -82,6 +83,9 @@ class Subscribable(Protocol):
 
     when_subscribable: Callable[[], object] | None
 
+    async def refresh(self) -> None:
+        """Connect to a broker, and fetch the metadata."""
+
 
 class Push(Protocol):
     """Pushes that have begun; see `kafwire.telemetry.metrics_push`."""
@@ -125,8 +129,8 @@ class Pushing:
     async def instance_id(self, timeout_s: float) -> uuid.UUID:
         """Return the client instance id, once the cluster has given it.
 
-        Raises `ConfigError` if pushes are turned off, `KafkaTimeoutError`, as for a cluster that takes no metrics, and
-        `KafkaError` if the client is closed meanwhile.
+        Raises `ConfigError` if pushes are turned off, `KafkaConnectionError`, `KafkaTimeoutError`, as for a cluster
+        that takes no metrics, and `KafkaError` if the client is closed meanwhile.
         """
         if not self._is_enabled:
             raise ConfigError(
@@ -134,6 +138,8 @@ class Pushing:
             )
         try:
             async with asyncio.timeout(timeout_s):
+                if self._push is None and self._timer is None:
+                    await self._cluster.refresh()  # a producer connects with its first record
                 await self._settled.wait()
         except TimeoutError:
             raise KafkaTimeoutError(
@@ -162,3 +168,27 @@ class Pushing:
         if self._push is not None:
             self._push.stop()
         self._settled.set()
+
+
+class PushingCore(Protocol):
+    """The core of a client that pushes metrics."""
+
+    @property
+    def config(self) -> Any:
+        """The options of the client."""
+
+    @property
+    def pushing(self) -> Pushing:
+        """The pushes of the client."""
+
+
+class PushCalls:
+    """The call of clients that push metrics, which document it."""
+
+    _core: PushingCore
+
+    def client_instance_id(self, timeout: float | None) -> Work[uuid.UUID]:
+        """Return the id of the metrics that the client pushes."""
+        seconds = timeout_of(timeout)
+        limit_s = self._core.config.default_api_timeout_ms / 1000 if seconds is None else seconds
+        return partial(self._core.pushing.instance_id, limit_s)

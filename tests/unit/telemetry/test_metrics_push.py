@@ -253,6 +253,14 @@ def test_the_client_instance_id(world: ClusterWorld) -> None:
     assert len(set(found)) == 3
 
 
+@pytest.mark.parametrize("kind", [kafwire.Producer, kafwire.Consumer, kafwire.ShareConsumer])
+def test_the_client_instance_id_before_any_other_call(world: ClusterWorld, kind: Any) -> None:
+    subscribe(world)
+    given = {} if kind is kafwire.Producer else {"topics": "t", "group_id": "g"}
+    with kind(world.bootstrap, engine=world.engine, **given) as client:
+        assert client.client_instance_id(5).version == 4
+
+
 def test_a_cluster_without_a_plug_in_gives_no_client_instance_id(world: ClusterWorld) -> None:
     with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
         with pytest.raises(KafkaTimeoutError, match="no client instance id within 2 s"):

@@ -19,6 +19,10 @@ class Cluster:
 
     def __init__(self) -> None:
         self.when_subscribable: Callable[[], object] | None = None
+        self.refreshes = 0
+
+    async def refresh(self) -> None:
+        self.refreshes += 1
 
 
 class Push:
@@ -51,7 +55,7 @@ class Scene:
     async def begin(self) -> Push:
         assert self.cluster.when_subscribable is not None
         self.cluster.when_subscribable()
-        assert not self.pushes, "not before the client's first records"
+        assert self.pushes == [], "not before the client's first records"
         await asyncio.sleep(FIRST_S + 0.05)
         (push,) = self.pushes
         return push
@@ -61,11 +65,13 @@ def test_the_id_wakes_all_waiting_calls() -> None:
     async def main() -> None:
         scene = Scene()
         calls = [asyncio.ensure_future(scene.pushing.instance_id(30)) for _ in range(2)]
+        await asyncio.sleep(0)  # they begin before the first connection
         push = await scene.begin()
         push.instance_id = ID
         push.on_id()
         assert await asyncio.gather(*calls) == [ID, ID]
         assert await scene.pushing.instance_id(0) == ID
+        assert scene.cluster.refreshes == 2, "one for each"
 
     asyncio.run(main())
 
