@@ -20,6 +20,7 @@ from dataclasses import field
 from types import TracebackType
 from typing import Any, Final
 
+from kafwire.errors import name_of
 from kafwire.foreign_text import printable
 from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.patched import get_ident, thread_local, thread_name
@@ -195,7 +196,7 @@ def _plain_value(value: object) -> Any:
     if isinstance(value, list | tuple):
         return [_plain_value(each) for each in value]
     if isinstance(value, BaseException):
-        return str(getattr(value, "name", None) or type(value).__name__)
+        return name_of(value)
     return str(value)
 
 

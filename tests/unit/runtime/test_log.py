@@ -77,6 +77,14 @@ def test_fields_are_plain_values(where: str, engine: NativeEngine, caplog: pytes
     }
 
 
+@pytest.mark.parametrize("error", [AttributeError("m", name="attribute"), ModuleNotFoundError("m", name="module")])
+def test_the_field_of_an_error_is_its_class_and_not_its_subject(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.error("it failed", error=error)
+    assert vars(caplog.records[0])["kafwire"] == {"error": type(error).__name__}
+
+
 def test_a_line_without_fields_has_an_empty_dict(caplog: pytest.LogCaptureFixture) -> None:
     log.warning("an event")
     assert vars(caplog.records[0])["kafwire"] == {}
