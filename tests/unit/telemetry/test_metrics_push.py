@@ -379,7 +379,7 @@ def test_metrics_of_many_partitions_are_encoded_off_the_engine(
     assert len(points) == MANY_ROWS
 
 
-def test_the_idle_ratio_begins_with_the_pushes(world: ClusterWorld) -> None:
+def test_the_idle_ratio_is_of_the_time_since_the_last_push(world: ClusterWorld) -> None:
     unused: Any = None
     interval = PollInterval(world.engine, unused, unused, None)
     membership: Any = SimpleNamespace(counts=MembershipMetrics(), read_ms=interval.read_ms)
@@ -392,4 +392,32 @@ def test_the_idle_ratio_begins_with_the_pushes(world: ClusterWorld) -> None:
     world.pass_time(9)
     interval.reads(world, begun=True)
     world.pass_time(1)
-    assert source.reading().gauges["consumer.poll.idle.ratio.avg"] == pytest.approx(0.1, abs=0.01)
+    ratios = [source.reading().gauges["consumer.poll.idle.ratio.avg"]]
+    interval.reads(world, begun=False)
+    world.pass_time(10)
+    ratios.append(source.reading().gauges["consumer.poll.idle.ratio.avg"])
+    interval.reads(world, begun=True)
+    interval.reads(source, begun=True)  # a second thread
+    world.pass_time(10)
+    ratios.append(source.reading().gauges["consumer.poll.idle.ratio.avg"])
+    interval.reads(source, begun=False)
+    world.pass_time(5)
+    interval.reads(world, begun=False)
+    world.pass_time(5)
+    ratios.append(source.reading().gauges["consumer.poll.idle.ratio.avg"])
+    assert ratios == [pytest.approx(ratio, abs=0.01) for ratio in (0.1, 0, 1, 0.5)], "of the time since the last one"
+
+
+def test_a_reading_begins_new_maxima(world: ClusterWorld) -> None:
+    connection: Any = SimpleNamespace(node=1, role="fetch", responses=1, latency_ms_sum=5.0, latency_ms_peak=5.0)
+    group: Any = SimpleNamespace(commit_ms_sum=6.0, commit_requests=1, commit_ms_peak=6.0)
+    counts = MembershipMetrics()
+    counts.rebalances, counts.rebalance_ms_sum, counts.rebalance_ms_peak = 1, 7.0, 7.0
+    membership: Any = SimpleNamespace(counts=counts, read_ms=float)
+    cluster: Any = SimpleNamespace(engine=world.engine, connections=[connection], connects=0)
+    config = ConsumerConfig(bootstrap_servers=(("localhost", 9092),))
+    source = PushedConsumer(cluster, config, dict, lambda: 0, str, group, membership)
+    for maxima in ([5.0, 6.0, 7.0], [0.0, 0.0, 0.0]):
+        reading = source.reading()  # the second is of no new event
+        assert [timing.longest for timing in reading.timings.values()] == maxima
+        assert reading.nodes[1].longest == maxima[0]
