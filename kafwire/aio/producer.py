@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -31,6 +30,7 @@ from kafwire.producer.buffer._batch import BatchDelivery, Delivery
 from kafwire.producer.core import CLOSED
 from kafwire.producer.send.flush import closed_early, undelivered
 from kafwire.runtime.interfaces import Engine, Work
+from kafwire.runtime.log import producer_log as log
 from kafwire.serializer_calls import Serializers
 from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition, TransactionHandle
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from kafwire.aio.transaction import AsyncTransactionBlock
     from kafwire.config.typed_options import ProducerOptions
 
-log = logging.getLogger("kafwire")
 
 # How long a cancelled `async with` still waits for acknowledgements.
 CANCELLED_FLUSH_S = 1.0

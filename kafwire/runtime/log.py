@@ -27,7 +27,7 @@ from kafwire.runtime.patched import get_ident, thread_local, thread_name
 
 NAME = "kafwire"
 # The loggers below it, by area.
-AREAS = ("consumer", "producer", "cluster", "security")
+AREAS = ("consumer", "producer", "cluster", "security", "stream", "outbox")
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
@@ -205,3 +205,5 @@ consumer_log: Final = EngineLog(f"{NAME}.consumer")
 producer_log: Final = EngineLog(f"{NAME}.producer")
 cluster_log: Final = EngineLog(f"{NAME}.cluster")
 security_log: Final = EngineLog(f"{NAME}.security")
+stream_log: Final = EngineLog(f"{NAME}.stream")
+outbox_log: Final = EngineLog(f"{NAME}.outbox")
