@@ -268,8 +268,9 @@ def test_an_sdk_that_is_set_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", lambda: now_s)
     monkeypatch.setattr(trace, "get_tracer_provider", look)
     found: Any = trace.ProxyTracerProvider()
+    tracer = Tracer()
+    monkeypatch.setattr(trace, "get_tracer", lambda *_: tracer)
     tracing = Tracing()
-    monkeypatch.setattr(tracing, "_tracer", tracer := Tracer())
     looks = 0
     for _ in range(3):
         tracing.send(PENDING, "t", b"v")
