@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafwire._version import __version__
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.runtime.log import log
 from kafwire.telemetry.registry import COUNTERS, METRICS, Metric
 from kafwire.telemetry.sampling import Sample, samples
 from kafwire.telemetry.sources import Snapshot, Source, snapshots
@@ -48,6 +49,7 @@ class Observation:
         self._named = {name: _weak(source) for name, source in named.items()}
         self._read_s = float("-inf")
         self._by_name: dict[str, list[Sample]] = {}
+        self._names: dict[int, str] = {}  # of the sources without one
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -84,13 +86,15 @@ class Observation:
         return self._by_name.get(name, [])
 
     def _snapshots(self) -> Iterable[tuple[str, Snapshot]]:
-        sources = tuple(source for each in self._sources if (source := each()) is not None)
+        sources = [each() for each in self._sources]
         named = {name: source for name, each in self._named.items() if (source := each()) is not None}
-        return snapshots(sources, named, _ignore)
+        return snapshots(sources, named, _leave_out, self._names)
 
 
-def _ignore(_: KafkaError) -> None:
-    """Leave out a client that is closed."""
+def _leave_out(error: Exception) -> None:
+    """Leave out a client that is closed, and a function that raises."""
+    if not isinstance(error, KafkaError):
+        log.error("kafwire: metrics could not be read", exc_info=error, error=error)
 
 
 def _weak(source: Source) -> Callable[[], Source | None]:
