@@ -77,7 +77,7 @@ class Observation:
             The samples.
         """
         now_s = time.monotonic()
-        if now_s - self._read_s > _FRESH_S and not self._is_closed:
+        if now_s - self._read_s > _FRESH_S:
             found: dict[str, list[Sample]] = {}
             for client, snapshot in self._snapshots():
                 for sample in samples(snapshot, {"client": client}):
@@ -99,9 +99,7 @@ def _leave_out(error: Exception) -> None:
 
 def _weak(source: Source) -> Callable[[], Source | None]:
     """Return a function that returns the source while it lives; snapshots and functions live as long as it does."""
-    if isinstance(source, Mapping) or not hasattr(source, "metrics"):
-        return lambda: source
-    return weakref.ref(source)
+    return weakref.ref(source) if hasattr(source, "metrics") else lambda: source
 
 
 def observe(*sources: Source, meter_provider: api.MeterProvider | None = None, **named: Source) -> Observation:

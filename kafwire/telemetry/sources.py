@@ -38,8 +38,7 @@ def snapshots(
         if found is None:
             continue
         kind, snapshot = found
-        if place not in names:
-            names.setdefault(place, _free_name(kind.removesuffix("_queries"), {*named, *names.values()}))
+        names.setdefault(place, _free_name(kind.removesuffix("_queries"), {*named, *names.values()}))
         yield names[place], snapshot
     for name, source in named.items():
         found = _tried(source, on_error)

@@ -80,7 +80,7 @@ class StandardMetrics:
         key = f"{name} {attributes}"
         last = self._last.get(key, Timing())
         self._last[key] = timing
-        if timing.number > last.number:
+        if timing.number > last.number and timing.total >= last.total:  # else a connection is gone with its numbers
             mean = (timing.total - last.total) / (timing.number - last.number)
             yield Point(f"{DOMAIN}.{name}.avg", mean, attributes=attributes, time_ns=now_ns)
             yield Point(f"{DOMAIN}.{name}.max", float(timing.longest), attributes=attributes, time_ns=now_ns)

@@ -14,6 +14,7 @@ import kafwire
 from kafwire.outbox import Outbox
 from kafwire.spark.stream_progress import ProgressHistory
 from kafwire.stream import MemorySource, Pipeline, StreamMonitor
+from kafwire.telemetry import flat
 from kafwire.telemetry.registry import METRICS, of_section
 from kafwire.telemetry.registry import SECTIONS as REGISTERED
 from kafwire.testing.simulation.cluster import ClusterWorld
@@ -90,6 +91,11 @@ def section(title: str) -> str:
 @pytest.mark.parametrize("title", SECTIONS)
 def test_every_value_of_a_snapshot_is_registered(title: str) -> None:
     assert set(of_section(title)) == set(SECTIONS[title]())
+
+
+def test_streams_and_outboxes_are_exported() -> None:
+    assert flat({**of_outbox(), "connections": 3})["kafwire_outbox_connections_total"] == 3
+    assert flat({**of_stream(), "oldest_s": 2})["kafwire_stream_oldest_seconds"] == 2
 
 
 def test_the_page_has_the_tables_of_the_registry() -> None:

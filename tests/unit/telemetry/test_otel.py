@@ -122,6 +122,8 @@ def test_a_client_keeps_its_name_when_another_is_gone(monkeypatch: pytest.Monkey
     del first
     gc.collect()
     assert [sample.labels["client"] for sample in observation.of(name)] == ["share_consumer_2"]
+    observation.close()
+    assert observation.of(name) == []
 
 
 def test_a_function_that_raises_is_left_out(caplog: pytest.LogCaptureFixture) -> None:

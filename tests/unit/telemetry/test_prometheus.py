@@ -152,11 +152,14 @@ def scrape(server: Any) -> str:
 
 
 def test_a_function_that_raises_leaves_the_scrape_alone() -> None:
-    with serve_prometheus(0, {"acquired": 1}, bad=lambda: vars()["bad"], other=lambda: {"a": 1}) as server:
+    def bad() -> dict[str, int]:
+        raise ValueError("a\nforged_total 1")
+
+    with serve_prometheus(0, {"acquired": 1}, bad=bad, other=lambda: {"a": 1}) as server:
         text = scrape(server)
         server.shutdown()
     assert parse(text)["kafwire_share_consumer_acquired_total"] == {(("client", "share_consumer"),): 1}
-    assert "# KeyError: 'bad'\n# no snapshot of metrics(): a dict with the keys a\n" in text
+    assert "# ValueError: a forged_total 1\n# no snapshot of metrics(): a dict with the keys a\n" in text
 
 
 def test_a_client_keeps_its_name_when_another_closes() -> None:
@@ -170,9 +173,11 @@ def test_a_client_keeps_its_name_when_another_closes() -> None:
     with serve_prometheus(0, first, {"acquired": 2}) as server:
         found = [parse(scrape(server))["kafwire_share_consumer_acquired_total"]]
         is_closed = True
-        found.append(parse(scrape(server))["kafwire_share_consumer_acquired_total"])
+        found.append(parse(text := scrape(server))["kafwire_share_consumer_acquired_total"])
         server.shutdown()
     names = [(("client", name),) for name in ("share_consumer", "share_consumer_2")]
+    assert "# this share consumer is closed\n" in text
+    assert "# HELP kafwire_share_consumer_acquired_total From brokers\n" in text
     assert found == [{names[0]: 1, names[1]: 2}, {names[1]: 2}]
 
 
