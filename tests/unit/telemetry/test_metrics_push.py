@@ -105,6 +105,39 @@ def test_a_producer_pushes_every_interval_and_at_the_end(world: ClusterWorld) ->
     assert first.compression_type == 4
 
 
+def test_the_delta_of_a_refused_push_comes_with_the_next(world: ClusterWorld) -> None:
+    telemetry = subscribe(world, "kafwire.producer.records")
+    refused: list[Any] = []
+
+    def refuse(request: Any) -> Any:
+        if request.name != "PushTelemetry" or refused:
+            return None
+        refused.append(request)
+        return type(request.message).response(error_code=ErrorCode.TELEMETRY_TOO_LARGE)
+
+    world.state.interceptors.append(refuse)
+    with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+        producer.send("t", b"v").result(30)
+        world.pass_time(60)
+    assert refused
+    assert sum(push.values()["kafwire.producer.records"] for push in telemetry.pushes) == 1
+
+
+def test_a_delta_that_the_limit_cut_off_comes_later(world: ClusterWorld) -> None:
+    telemetry = subscribe(world)
+    telemetry.max_bytes, telemetry.compression_types = 2000, []
+    with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+        producer.send("t", b"v").result(30)
+        world.pass_time(20)
+        telemetry.max_bytes = 1_000_000
+        telemetry.subscribe("s", ["*"], interval_ms=5_000)
+        world.pass_time(40)
+    connects = "kafwire.connection.connects"
+    assert connects not in names(telemetry.pushes[0])
+    whole = [push.values().get(connects, 0) for push in telemetry.pushes]
+    assert sum(whole) >= 1, "the first whole push has the connections made before"
+
+
 def test_sums_are_cumulative_if_the_broker_wants_them(world: ClusterWorld) -> None:
     telemetry = subscribe(world, "kafwire.producer.records")
     telemetry.is_delta = False
