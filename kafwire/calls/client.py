@@ -20,7 +20,7 @@ from kafwire.errors import AuthorizationError, ConfigError, KafkaError, broker_e
 from kafwire.integers import integer
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
-from kafwire.runtime.log import log
+from kafwire.runtime.log import cluster_log as log
 from kafwire.timeouts import timeout_of
 from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 
@@ -98,7 +98,13 @@ class ClientCalls(TokenRequests):
             try:
                 info = await self._cluster.topic(name, patient=True)
             except AuthorizationError as error:  # the Create permission does not include Describe
-                log.warning("kafwire: topic %r is created; no permission to see when it is ready: %s", name, error)
+                log.warning(
+                    "kafwire: topic %r is created; no permission to see when it is ready: %s",
+                    name,
+                    error,
+                    topic=name,
+                    error=error,
+                )
                 return
             for partition in sorted(info.partitions):
                 await self._cluster.leader(name, partition)
