@@ -127,18 +127,18 @@ class GroupCalls(AdminRequests):
         """Remove members from a group; without any name: all."""
         text_of("group", group)
         is_all = members is None and instance_ids is None
-        named = {} if is_all else members_of(() if members is None else members, instance_ids)
+        given = {} if is_all else members_of(() if members is None else members, instance_ids)
         why, limit_ms = reason_of(reason), timeout_ms_of(timeout)
         what = f"removing members of group {group}"
         route: Coordinators[str] = self._coordinators(GROUP, lambda _: group)
 
         async def run() -> Outcomes[str, None]:
             left_ms = self._time_limit(limit_ms)
-            leaving = members_of(await self._members(group, left_ms())) if is_all else named
+            leaving = members_of(await self._members(group, left_ms())) if is_all else given
 
             async def send(broker: int, asked: list[str]) -> Mapping[str, KafkaError | None]:
-                names = {name: leaving[name] for name in asked}
-                return await _leave(route, broker, group, names, why, is_given=reason is not None)
+                named = [leaving[name] for name in asked]
+                return await _leave(route, broker, group, named, why, is_given=reason is not None)
 
             return await ask(self._cluster, leaving, route, send, what, left_ms())
 
@@ -249,7 +249,7 @@ def _texts(what: str, values: Any) -> list[str]:
 
 
 async def _leave(
-    route: Coordinators[str], broker: int, group: str, names: Mapping[str, MemberName], reason: str, *, is_given: bool
+    route: Coordinators[str], broker: int, group: str, members: Iterable[MemberName], reason: str, *, is_given: bool
 ) -> dict[str, KafkaError | None]:
     """Remove members by one LeaveGroup. Return the error of each, or None."""
     request: Any = protocol.LeaveGroupRequest
@@ -257,18 +257,18 @@ async def _leave(
     if is_given and version is not None and version < request.REASONS:
         text = f"reason={reason!r} needs Kafka 3.2 or newer: leave it out, as broker {broker} is older"
         raise ProtocolError(text, api=request.__name__, version=version)
-    by_name = {identity: name for name, identity in names.items()}
-    members = [
+    named = [
         request.MemberIdentity(member_id=member_id, group_instance_id=instance_id, reason=reason)
-        for member_id, instance_id in by_name
+        for member_id, instance_id in members
     ]
     with needs(request, "remove_members", "2.4"):
-        response = await route.call(broker, request(group_id=group, members=members))
+        response = await route.call(broker, request(group_id=group, members=named))
     error = error_of(response, f"removing members of group {group}", "LeaveGroup", group=group)
     if error is not None:
         raise error
     found: dict[str, KafkaError | None] = {}
     for each in response.members:
-        name = by_name.get((each.member_id, each.group_instance_id)) or each.group_instance_id or each.member_id
+        # Kafka 4.0 adds the member id of a static member of a consumer group.
+        name = each.group_instance_id or each.member_id
         found[name] = error_of(each, f"removing member {name} of group {group}", "LeaveGroup", group=group)
     return found

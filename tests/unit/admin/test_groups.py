@@ -315,6 +315,16 @@ def test_members_are_removed_by_their_instance_ids(flavour: Flavour, groups: Mad
     assert (asked.member_id, asked.group_instance_id) == ("", "two")
 
 
+def test_kafka_4_0_adds_the_id_of_a_static_member(flavour: Flavour, groups: MadeGroups) -> None:
+    """So it does in consumer groups: the name stays the instance id of the call."""
+    groups.consumer("b", "it", ["t"], instance_id="two")
+    response: Any = protocol.LeaveGroupResponse
+    part = response.MemberResponse(member_id="it", group_instance_id="two", error_code=ErrorCode.FENCED_INSTANCE_ID)
+    flavour.world.on("LeaveGroup", lambda _: response(members=[part]))
+    with pytest.raises(BrokerError, match="removing member two of group b"):
+        flavour.get(flavour.admin().remove_members("b", instance_ids=["two"]))
+
+
 @pytest.mark.parametrize("group", ["a", "b"])
 def test_all_members_are_removed(flavour: Flavour, groups: MadeGroups, group: str) -> None:
     if group == "a":
