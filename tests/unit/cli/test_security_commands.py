@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import kafwire
+from kafwire import protocol
 from kafwire.broker.security.credentials import Credentials
 from kafwire.broker.state import ClusterState
 from kafwire.cli import main
@@ -90,6 +92,19 @@ def test_quotas_are_set_listed_and_removed(kafka: EmbeddedKafka) -> None:
     assert (missing.exit_code, "user 'alice' has no quota 'request_percentage'" in missing.stderr) == (1, True)
     assert rows(run(kafka, "quotas remove --user alice --execute")) == alices[:1]
     assert run(kafka, "quotas remove --user alice --execute").exit_code == 1
+
+
+def test_quotas_that_are_no_finite_numbers_are_listed(kafka: EmbeddedKafka) -> None:
+    """Other clients may set them."""
+    request: Any = protocol.AlterClientQuotasRequest
+    entry = request.EntryData(
+        entity=[request.EntityData(entity_type="user", entity_name="alice")],
+        ops=[request.OpData(key="request_percentage", value=float("inf"))],
+    )
+    with kafwire.Client(kafka.bootstrap) as client:
+        client.call(request(entries=[entry]))
+    assert rows(run(kafka, "quotas list")) == [["alice", "request_percentage", "inf"]]
+    assert json.loads(run(kafka, "quotas list -J").stdout)["limit"] == "inf"
 
 
 def test_passwords_are_set_and_removed(kafka: EmbeddedKafka, tmp_path: Path) -> None:
