@@ -68,7 +68,7 @@ class GroupCalls(AdminRequests):
         """List the groups of each broker."""
         wanted_states = chosen_of("states", states, GROUP_STATES)
         wanted_types = chosen_of("types", types, GROUP_TYPES)
-        kinds = None if protocol_types is None else set(_texts("protocol_types", protocol_types))
+        kinds = set() if protocol_types is None else set(_texts("protocol_types", protocol_types))
         # Brokers write this state in two ways, and filter by the second.
         asked_states = [*wanted_states, *(["not_ready"] if NOT_READY in wanted_states else [])]
         request: Any = protocol.ListGroupsRequest
@@ -83,7 +83,7 @@ class GroupCalls(AdminRequests):
                 response = await route.call(broker, request(states_filter=asked_states, types_filter=asked_types))
             error = error_of(response, f"listing the groups of broker {broker}", "ListGroups")
             found = [_listing(each, broker) for each in response.groups]
-            return {broker: error or [each for each in found if kinds is None or each.protocol_type in kinds]}
+            return {broker: error or [each for each in found if not kinds or each.protocol_type in kinds]}
 
         route = self._given(_itself, also=LOADING)
         return self._everywhere(route, send, "listing groups", timeout_ms_of(timeout))
@@ -155,7 +155,7 @@ class GroupCalls(AdminRequests):
         if outcomes.errors:
             raise outcomes.error()
         its = outcomes.results[group]
-        if its.type in (SHARE, STREAMS) and its.members:
+        if its.type in (SHARE, STREAMS):
             text = f"group {group} is a {its.type} group: Kafka removes members of classic and consumer groups only"
             raise ConfigError(f"{text}; stop the clients")
         return its.members
@@ -206,10 +206,7 @@ class GroupCalls(AdminRequests):
         named = [request.MetadataRequestTopic(name=name) for name in sorted(topics)]
         response = await self._cluster.call_once(request(topics=named, allow_auto_topic_creation=False))
         return {
-            TopicPartition(topic.name, part.partition_index)
-            for topic in response.topics
-            if not topic.error_code
-            for part in topic.partitions
+            TopicPartition(topic.name, part.partition_index) for topic in response.topics for part in topic.partitions
         }
 
 
