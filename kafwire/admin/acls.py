@@ -60,7 +60,7 @@ class AclBinding:
         pattern_type: "Literal", or "Prefixed" if `name` is the beginning of names.
 
     Raises:
-        ConfigError: a text is none of these.
+        ConfigError: a value is not a text, or is none of these.
 
     Example:
         >>> from kafwire.admin import AclBinding
@@ -80,6 +80,9 @@ class AclBinding:
 
     def __post_init__(self) -> None:
         """Check the texts, and write them as `AuthorizationError` does."""
+        for field in ("name", "principal", "host"):
+            if not isinstance(getattr(self, field), str):  # None would match everything in a filter
+                raise ConfigError(f"{field} of an ACL: {getattr(self, field)!r} is not a text")
         for field, known in _BINDING.items():
             object.__setattr__(self, field, _spelled(field, getattr(self, field), [*known, UNKNOWN]))
 
@@ -285,7 +288,7 @@ def _complete(binding: AclBinding) -> AclBinding:
     """Check a binding that is to be created."""
     text_of("name of an ACL's resource", binding.name)
     text_of("host of an ACL", binding.host)
-    if not isinstance(binding.principal, str) or ":" not in binding.principal:
+    if ":" not in binding.principal:
         raise ConfigError(f"principal={binding.principal!r}: write its type, too: 'User:{binding.principal}'")
     if UNKNOWN in (binding.resource_type, binding.operation, binding.permission, binding.pattern_type):
         raise ConfigError(f"{binding}: kafwire does not know all of its values, and cannot create it")

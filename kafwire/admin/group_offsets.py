@@ -184,8 +184,6 @@ def _offsets_in(
         TopicPartition(*where): broker_error(code, f"{what}: {_text(where)}", api=api, topic=where[0], group=group)
         for where, code in codes
     }
-    if partitions is None:
-        offsets = {where: its for where, its in offsets.items() if its is not None}
     return _complete(what, partitions, offsets, errors)
 
 

@@ -141,7 +141,7 @@ def _principal(what: str, name: Any) -> tuple[str, str]:
 
 
 def _names(what: str, names: Iterable[str]) -> list[str]:
-    if isinstance(names, str):
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
         raise ConfigError(f"{what}={names!r}: it must be a list of principals")
     return list(names)
 

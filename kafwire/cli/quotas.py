@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -199,7 +200,9 @@ def _text(name: Any) -> str:
     return name if isinstance(name, str) else _DEFAULT
 
 
-def _number(value: float) -> int | float:
+def _number(value: float) -> int | float | str:
+    if not math.isfinite(value):
+        return str(value)  # other clients may set it, and JSON has no such number
     return int(value) if value.is_integer() else value
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kafwire.cli.admin_client import admin_of, planned
 from kafwire.cli.connection import connection_options_for
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.output import print_table, say, write_json
 from kafwire.cli.partition_names import named_partitions
 from kafwire.cli.reassignment_plan import plan
 from kafwire.types import TopicPartition
@@ -50,7 +50,7 @@ def list_moves(brokers: str | None, settings: _Settings, config_file: Path | Non
     with admin_of(brokers, settings, config_file) as admin:
         found = sorted(admin.list_partition_reassignments().items())
     if as_json:
-        _write(
+        write_json(
             {
                 "topic": place.topic,
                 "partition": place.partition,
@@ -195,7 +195,7 @@ def _current(
 
 def _show(moves: dict[TopicPartition, tuple[Sequence[int], Sequence[int]]], as_json: bool) -> None:
     if as_json:
-        _write(
+        write_json(
             {"topic": place.topic, "partition": place.partition, "before": list(before), "after": list(after)}
             for place, (before, after) in moves.items()
         )
@@ -205,12 +205,6 @@ def _show(moves: dict[TopicPartition, tuple[Sequence[int], Sequence[int]]], as_j
             for place, (before, after) in moves.items()
         ]
         print_table(_HEADER, rows)
-
-
-def _write(rows: Iterable[dict[str, Any]]) -> None:
-    writer = JsonWriter(pretty=False)
-    for row in rows:
-        writer.write(row)
 
 
 def _nodes(nodes: Iterable[int]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import click
 
 from kafwire.cli.admin_client import Failures, admin_of, planned
 from kafwire.cli.connection import connection_options_for
-from kafwire.cli.output import print_rows, print_table, say, write_json
+from kafwire.cli.output import print_rows, print_table, say, time_text, write_json
 from kafwire.cli.partition_names import named_partitions
 from kafwire.types import TopicPartition
 
@@ -40,9 +40,19 @@ _HANGING_HEADER = ("TOPIC", "PARTITION", "OFFSET", "PRODUCER", "EPOCH", "COORDIN
 _Settings = tuple[str, ...]
 _connected = connection_options_for("ClientConfig")
 _as_json = click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each.")
+
+
+def _milliseconds(_context: click.Context, _option: click.Parameter, seconds: float | None) -> int | None:
+    if seconds is not None and not math.isfinite(seconds):
+        raise click.BadParameter(f"{seconds} is not a number of seconds")
+    return None if seconds is None else round(seconds * 1000)
+
+
 _longest = click.option(
     "--longer-than",
+    "longer_than_ms",
     type=click.FloatRange(min=0),
+    callback=_milliseconds,
     default=900,
     show_default=True,
     metavar="SECONDS",
@@ -59,7 +69,14 @@ def command() -> None:
 @_connected
 @click.option("--state", "states", multiple=True, help="Only ids in this state, such as Ongoing; may be repeated.")
 @click.option("--producer", "producers", multiple=True, type=click.IntRange(min=0), help="Only of this producer id.")
-@click.option("--longer-than", type=click.FloatRange(min=0), metavar="SECONDS", help="Only if begun before this time.")
+@click.option(
+    "--longer-than",
+    "longer_than_ms",
+    type=click.FloatRange(min=0),
+    callback=_milliseconds,
+    metavar="SECONDS",
+    help="Only if begun before this time.",
+)
 @click.option("--pattern", metavar="RE2", help="Only ids that this regular expression matches as a whole.")
 @click.option("--prefix", metavar="TEXT", help="Only ids that begin with this text.")
 @_as_json
@@ -69,7 +86,7 @@ def list_transactions(
     config_file: Path | None,
     states: Sequence[str],
     producers: Sequence[int],
-    longer_than: float | None,
+    longer_than_ms: int | None,
     pattern: str | None,
     prefix: str | None,
     as_json: bool,
@@ -80,7 +97,7 @@ def list_transactions(
         found = admin.list_transactions(
             states=states,
             producer_ids=producers,
-            longer_than_ms=None if longer_than is None else round(longer_than * 1000),
+            longer_than_ms=longer_than_ms,
             pattern=pattern,
             prefix=prefix,
             on_error=failures,
@@ -124,7 +141,7 @@ def describe(
             str(each.producer_epoch),
             str(each.coordinator),
             str(each.timeout_ms),
-            _time(each.started_ms),
+            time_text(each.started_ms),
             " ".join(f"{topic}:{number}" for topic, number in each.partitions),
         )
         for each in found
@@ -145,14 +162,14 @@ def hanging(
     settings: _Settings,
     config_file: Path | None,
     broker: int | None,
-    longer_than: float,
+    longer_than_ms: int,
     as_json: bool,
 ) -> int:
     """Find hanging transactions, in these topics or in all. The exit code is 1 if there are any."""
     failures = Failures("transactions")
     with admin_of(brokers, settings, config_file) as admin:
         found = admin.find_hanging_transactions(
-            topics or None, broker=broker, longer_than_ms=round(longer_than * 1000), on_error=failures
+            topics or None, broker=broker, longer_than_ms=longer_than_ms, on_error=failures
         )
     _show_hanging(found, as_json=as_json)
     return 1 if found else failures.code
@@ -176,7 +193,7 @@ def abort(
     settings: _Settings,
     config_file: Path | None,
     start_offset: int | None,
-    longer_than: float,
+    longer_than_ms: int,
     execute: bool,
     as_json: bool,
 ) -> int:
@@ -188,7 +205,7 @@ def abort(
     where = _partition(partition)
     with admin_of(brokers, settings, config_file) as admin:
         if start_offset is None:
-            found = admin.find_hanging_transactions([where.topic], longer_than_ms=round(longer_than * 1000))
+            found = admin.find_hanging_transactions([where.topic], longer_than_ms=longer_than_ms)
             found = [each for each in found if each.partition == where]
         else:
             found = _open_at(admin, where, start_offset)
@@ -233,14 +250,8 @@ def _show_hanging(found: Iterable[HangingTransaction], *, as_json: bool) -> None
             each.producer_id,
             each.producer_epoch,
             each.coordinator_epoch,
-            each.last_timestamp_ms if as_json else _time(each.last_timestamp_ms),
+            each.last_timestamp_ms if as_json else time_text(each.last_timestamp_ms),
         )
         for each in found
     ]
     print_rows(_HANGING_HEADER, keys, rows, as_json=as_json)
-
-
-def _time(ms: int | None) -> str:
-    if ms is None or ms < 0:
-        return ""
-    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat("T", "milliseconds").replace("+00:00", "Z")

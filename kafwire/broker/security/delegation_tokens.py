@@ -50,7 +50,7 @@ class Token:
 
     def is_expired(self, now_ms: int) -> bool:
         """True if its time is over."""
-        return self.max_ms < now_ms or self.expires_ms < now_ms
+        return self.expires_ms < now_ms
 
     def dump(self) -> list[Any]:
         """Return all fields but the id as JSON types."""

@@ -236,9 +236,8 @@ def alterations_in_java(scene: Scene) -> list[list[Any]]:
 
 
 def altered_users(admin: kafwire.Admin, scene: Scene, on_error: OnError) -> dict[str, None]:
-    failed: dict[str, Any] = {}
-    admin.alter_user_scram_credentials(alterations(scene), on_error=failed.__setitem__)
-    return all_but(users(scene), failed, on_error)
+    changed = alterations(scene)
+    return all_but(users(scene), lambda failed: admin.alter_user_scram_credentials(changed, on_error=failed), on_error)
 
 
 def own_users(admin: kafwire.Admin, scene: Scene) -> list[list[ScramCredential]]:

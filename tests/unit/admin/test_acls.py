@@ -54,6 +54,9 @@ def test_texts_are_written_as_errors_write_them() -> None:
         (lambda: AclBinding("Topic", "t", "User:a", "Read", "Perhaps"), "permission='Perhaps'.*Deny, Allow"),
         (lambda: AclBinding("Topic", "t", "User:a", "Read", pattern_type="Match"), "pattern_type.*Literal, Prefixed"),
         (lambda: AclBinding("Topic", "t", "User:a", 3), "operation=3"),  # type: ignore[arg-type]
+        (lambda: AclBinding("Topic", None, "User:a", "Read"), "name of an ACL: None"),  # type: ignore[arg-type]
+        (lambda: AclBinding("Topic", "t", None, "Read"), "principal of an ACL: None"),  # type: ignore[arg-type]
+        (lambda: AclBinding("Topic", "t", "User:a", "Read", host=None), "host of an ACL"),  # type: ignore[arg-type]
         (lambda: AclFilter(resource_type="Any"), "resource_type='Any'"),
         (lambda: AclFilter(operation="Unknown"), "operation='Unknown'"),
     ],

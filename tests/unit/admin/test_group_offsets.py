@@ -176,14 +176,15 @@ def test_the_lag_of_a_share_group_is_listed(flavour: Flavour, groups: MadeGroups
         topic_name="t",
         partitions=[
             kind(partition_index=0, start_offset=3, leader_epoch=1, lag=8),
-            kind(partition_index=1, start_offset=-1, leader_epoch=-1),
+            kind(partition_index=1, start_offset=5, leader_epoch=-1, lag=-1),
+            kind(partition_index=2, start_offset=-1, leader_epoch=-1),
         ],
     )
     group = response.DescribeShareGroupOffsetsResponseGroup(group_id="c", topics=[topic])
     flavour.world.on("DescribeShareGroupOffsets", lambda _: response(groups=[group]))
     groups.share("c", "it", ["t"])
     found = flavour.get(flavour.admin().list_group_offsets(["c"]))
-    assert found == {"c": {T0: GroupOffset(3, 1, lag=8), T1: None}}
+    assert found == {"c": {T0: GroupOffset(3, 1, lag=8), T1: GroupOffset(5), TopicPartition("t", 2): None}}
 
 
 def test_offsets_of_a_streams_group_are_listed_and_set(flavour: Flavour, groups: MadeGroups) -> None:
@@ -267,6 +268,13 @@ def test_a_group_of_another_type_is_no_share_group(flavour: Flavour, groups: Mad
     groups.commit("a", {T0: 4})
     with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
         flavour.get(flavour.admin().alter_group_offsets("a", {T0: 3}, type="share"))
+
+
+def test_a_share_group_has_no_offsets_of_other_types(flavour: Flavour, groups: MadeGroups) -> None:
+    groups.share("c", "it", ["t"])
+    with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
+        flavour.get(flavour.admin().alter_group_offsets("c", {T0: 3}, type="consumer"))
+    assert not flavour.world.made("AlterShareGroupOffsets")
 
 
 def test_an_old_broker_has_no_share_groups(flavour: Flavour, groups: MadeGroups) -> None:

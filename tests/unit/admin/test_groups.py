@@ -60,6 +60,7 @@ def test_groups_of_all_brokers_and_types_are_listed(flavour: Flavour, groups: Ma
         ({"states": ["Empty"]}, ["e"]),
         ({"states": ["Empty", "Stable"], "types": ["classic"]}, ["a", "e"]),
         ({"protocol_types": ["streams", ""]}, ["d", "e"]),
+        ({"states": [], "types": [], "protocol_types": []}, ["a", "b", "c", "d", "e"]),
     ],
     ids=str,
 )
@@ -169,6 +170,8 @@ def test_a_streams_group_is_described(flavour: Flavour, groups: MadeGroups) -> N
     (member,) = its.members
     assert (member.instance_id, member.protocol) == ("it-instance", "streams")
     assert member.assignment == (T0, T1, TopicPartition("u", 0)), "u has no partition for the second task"
+    (looked_up,) = [call.message for call in flavour.world.made("Metadata") if call.message.topics]
+    assert not looked_up.allow_auto_topic_creation, "a topic that was deleted stays so"
     assert member.streams is not None
     assert (member.streams.process_id, member.streams.endpoint) == ("p", ("h", 7))
     assert member.streams.client_tags == {"zone": "a"}
@@ -315,6 +318,16 @@ def test_members_are_removed_by_their_instance_ids(flavour: Flavour, groups: Mad
     assert (asked.member_id, asked.group_instance_id) == ("", "two")
 
 
+def test_kafka_4_0_adds_the_id_of_a_static_member(flavour: Flavour, groups: MadeGroups) -> None:
+    """So it does in consumer groups: the name stays the instance id of the call."""
+    groups.consumer("b", "it", ["t"], instance_id="two")
+    response: Any = protocol.LeaveGroupResponse
+    part = response.MemberResponse(member_id="it", group_instance_id="two", error_code=ErrorCode.FENCED_INSTANCE_ID)
+    flavour.world.on("LeaveGroup", lambda _: response(members=[part]))
+    with pytest.raises(BrokerError, match="removing member two of group b"):
+        flavour.get(flavour.admin().remove_members("b", instance_ids=["two"]))
+
+
 @pytest.mark.parametrize("group", ["a", "b"])
 def test_all_members_are_removed(flavour: Flavour, groups: MadeGroups, group: str) -> None:
     if group == "a":
@@ -352,6 +365,10 @@ def test_members_of_other_types_cannot_be_removed(flavour: Flavour, groups: Made
             flavour.get(admin.remove_members(group, ["it"]))
     with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
         flavour.get(admin.remove_members("x"))
+    leave = protocol.ShareGroupHeartbeatRequest(group_id="c", member_id="it", member_epoch=-1)
+    assert not groups.call("c", leave).error_code
+    with pytest.raises(ConfigError, match="group c is a share group"):  # without members, too
+        flavour.get(admin.remove_members("c"))
 
 
 def test_a_member_is_removed_by_a_moved_coordinator(flavour: Flavour, groups: MadeGroups) -> None:

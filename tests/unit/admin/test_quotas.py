@@ -118,6 +118,12 @@ def test_a_denial_names_the_permission(flavour: Flavour) -> None:
         flavour.get(flavour.admin().describe_client_quotas())
 
 
+def test_a_response_may_have_no_list_of_entities(flavour: Flavour) -> None:
+    response = protocol.DescribeClientQuotasResponse
+    flavour.world.on("DescribeClientQuotas", lambda _: response(error_message=None, entries=None))
+    assert flavour.get(flavour.admin().describe_client_quotas()) == {}
+
+
 def test_an_unknown_type_in_a_response_is_no_silence(flavour: Flavour) -> None:
     response = protocol.DescribeClientQuotasResponse
     entry = response.EntryData(entity=[response.EntityData(entity_type="planet", entity_name="mars")], values=[])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from kafwire import protocol
+from kafwire.admin.transactions import pattern_of
 from kafwire.errors import AdminError, BrokerError, ConfigError, ErrorCode, KafkaError, ProtocolError
 from kafwire.testing.simulation.calls import HANGUP, Call, Response
 from kafwire.types import TopicPartition
@@ -169,6 +171,14 @@ def test_a_prefix_is_no_pattern(flavour: Flavour) -> None:
         opened(flavour, name)
     assert [each[0] for each in listed(flavour, flavour.admin(), prefix="a.")] == ["a.b"]
     assert {call.message.transactional_id_pattern for call in flavour.world.made("ListTransactions")} == {r"a\..*"}
+
+
+@pytest.mark.parametrize("character", "\\.+*?()|[]{}^$ -/a")
+def test_a_prefix_is_itself_in_a_pattern(character: str) -> None:
+    pattern = re.compile(pattern_of(f"a{character}b"))
+    assert pattern.fullmatch(f"a{character}bc")
+    assert not pattern.fullmatch("abc")
+    assert not pattern.fullmatch("a")
 
 
 def test_an_old_broker_has_fewer_filters(flavour: Flavour, open_one: Transacting) -> None:

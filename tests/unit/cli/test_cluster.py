@@ -76,6 +76,7 @@ def test_brokers_that_support_other_levels_have_a_row_of_their_own(kafka: Embedd
     found = {(each["feature"], tuple(each["brokers"])): each for each in objects(run(kafka, "features", "-J"))}
     assert found["new", (1,)]["supported"] is None
     assert found["new", (2,)]["supported"] == {"min": 0, "max": 1}
+    assert found["share.version", (1,)]["finalized"] == 2, "from the broker with the newest levels"
     assert ["new", "0", "-", "1"] in lines(run(kafka, "features"))
 
 

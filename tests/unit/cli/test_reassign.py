@@ -61,6 +61,8 @@ def test_moves_are_listed_and_cancelled(kafka: EmbeddedKafka) -> None:
     assert lines(plan)[1:] == [["orders", "0", "3,1", "1"]]
     assert "only the plan" in plan.stderr
     assert replicas(kafka)[0] == [3, 1]
+    assert run(kafka, "cancel", "orders:1,2", "--execute").exit_code == 1
+    assert replicas(kafka)[0] == [3, 1]
     assert run(kafka, "cancel", "orders:0", "--execute").exit_code == 0
     assert replicas(kafka)[0] == [1]
 
