@@ -50,7 +50,7 @@ def describe(brokers: str | None, settings: _Settings, config_file: Path | None,
     if as_json:
         _write(
             {
-                "cluster": cluster.cluster_id,
+                "clusterId": cluster.cluster_id,
                 "broker": each.node_id,
                 "host": each.host,
                 "port": each.port,
@@ -91,7 +91,7 @@ def features(brokers: str | None, settings: _Settings, config_file: Path | None,
                 "feature": name,
                 "finalized": level,
                 "supported": None if its is None else {"min": its[0], "max": its[1]},
-                "brokers": nodes,
+                "supportedBy": nodes,
             }
             for name, level, its, nodes in rows
         )
@@ -196,7 +196,7 @@ def log_dirs(
         for path, each in sorted(dirs.items())
     ]
     if as_json:
-        names = ("broker", "directory", "replicas", "bytes", "totalBytes", "usableBytes", "state")
+        names = ("broker", "directory", "replicaCount", "bytes", "totalBytes", "usableBytes", "state")
         _write(dict(zip(names, row, strict=True)) for row in rows)
     elif rows:
         header = ("BROKER", "DIRECTORY", "REPLICAS", "BYTES", "TOTAL", "USABLE", "STATE")

@@ -54,7 +54,7 @@ def list_moves(brokers: str | None, settings: _Settings, config_file: Path | Non
             {
                 "topic": place.topic,
                 "partition": place.partition,
-                "replicas": list(its.replicas),
+                "assigned": list(its.replicas),
                 "adding": list(its.adding_replicas),
                 "removing": list(its.removing_replicas),
             }

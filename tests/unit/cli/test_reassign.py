@@ -56,7 +56,7 @@ def test_moves_are_listed_and_cancelled(kafka: EmbeddedKafka) -> None:
     assert run(kafka, "move", "orders:0", "--to", "3", "--execute").exit_code == 0
     assert lines(run(kafka, "list"))[1:] == [["orders", "0", "3,1", "3", "1"]]
     (found,) = (json.loads(line) for line in run(kafka, "list", "-J").stdout.splitlines())
-    assert found == {"topic": "orders", "partition": 0, "replicas": [3, 1], "adding": [3], "removing": [1]}
+    assert found == {"topic": "orders", "partition": 0, "assigned": [3, 1], "adding": [3], "removing": [1]}
     plan = run(kafka, "cancel", "orders")
     assert lines(plan)[1:] == [["orders", "0", "3,1", "1"]]
     assert "only the plan" in plan.stderr
