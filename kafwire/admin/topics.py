@@ -60,6 +60,11 @@ class CreatedTopic:
         partitions: the number of partitions; -1 if the broker did not report it.
         replication_factor: the number of replicas; -1 if the broker did not report it.
         config: the configuration with defaults; None if it may not be described. A hidden value is None.
+
+    Example:
+        >>> from kafwire.admin import CreatedTopic
+        >>> CreatedTopic("flights", None, 6, 3, {"retention.ms": "604800000"}).partitions
+        6
     """
 
     __module__ = "kafwire.admin"
