@@ -301,6 +301,16 @@ def test_the_picture_of_the_tree_is_the_tree() -> None:
     assert marked == pure - {"__init__"}
 
 
+def test_the_table_of_packages_has_each_of_the_tree() -> None:
+    _, header, table = (ROOT / "docs" / "design.md").read_text().partition("| package | modules |\n")
+    assert header
+    named = {
+        name for line in table.partition("\n\n")[0].splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])
+    }
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")} - {"wire"}  # an old name
+    assert packages <= named
+
+
 @pytest.mark.parametrize("module", PURE)
 def test_pure_modules_take_time_chance_and_bytes_as_arguments(module: str) -> None:
     files = files_of(module)
