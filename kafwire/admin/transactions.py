@@ -329,9 +329,9 @@ def pattern_of(prefix: str) -> str:
 
 
 def _in_version(request: Any, prefix: str, version: int, broker: int) -> tuple[Any, ProtocolError | None]:
-    """Return the message for a broker, or the error of one that lacks a filter. Filters have no effect there.
+    """Return the message for a broker, and an error if it would ignore a filter.
 
-    The prefix is only a filter of the response before Kafka 4.1.
+    The broker filters by prefix from Kafka 4.1 on; before, kafwire alone does.
     """
     pattern = request.transactional_id_pattern
     if prefix and version >= request.PATTERN:

@@ -128,7 +128,7 @@ def test_passwords_are_set_and_removed(kafka: EmbeddedKafka, tmp_path: Path) -> 
         ("acls remove --execute", "give an option that chooses rules"),
         ("quotas set --user alice x", "it must be QUOTA=NUMBER"),
         ("quotas set producer_byte_rate=5", "give --user, --client-id, --ip or --default"),
-        ("quotas set --user a --default user producer_byte_rate=5", "--default user excludes another choice"),
+        ("quotas set --user a --default user producer_byte_rate=5", "--default user: another option names"),
         ("quotas remove", "give --user"),
         ("users set alice --iterations 5", "4096<=x<=16384"),
     ],
