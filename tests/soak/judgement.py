@@ -6,15 +6,18 @@ from collections.abc import Mapping
 
 from kafwire.testing.history import Report
 
+# Brokers look at the producer id of damaged records before they look at the checksum: so a damaged epoch or producer id
+# is refused as what it says, which may be true, and cannot be tried again.
+DAMAGED = {
+    "BrokerError INVALID_PRODUCER_EPOCH": "the epoch was damaged; or the transaction was open for too long",
+    "BrokerError INVALID_PRODUCER_ID_MAPPING": "the producer id was damaged, or one of several in the request",
+    "AuthorizationError TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "damaged, records of no transaction are in one",
+    "BrokerError TRANSACTION_ABORTABLE": "the transaction was open for too long, and is not known any more",
+}
 # A client may raise these under the faults that are played. No other refusal of a broker's is among them:
 # numbers that are out of order, for one, would be kafwire's doing.
 TOLERATED = {
-    # A request with damaged records: brokers look at its producer id before they look at the checksum. So a damaged
-    # epoch or producer id is refused as what it says, which may be true, and cannot be tried again.
-    "error BrokerError INVALID_PRODUCER_EPOCH": "the epoch was damaged; or the transaction was open for too long",
-    "error BrokerError INVALID_PRODUCER_ID_MAPPING": "the producer id was damaged, or one of several in the request",
-    "error AuthorizationError TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "damaged, records of no transaction are in one",
-    "error BrokerError TRANSACTION_ABORTABLE": "the transaction was open for too long, and is not known any more",
+    **{f"error {of}{name}": why for of in ("", "usurped ") for name, why in DAMAGED.items()},
     # A delivery or a transactional call that came to its time-out, and a deadline of a connection's.
     "error KafkaTimeoutError": "no response came in time",
     "error KafkaConnectionError": "no broker could be reached, or a connection broke",
@@ -38,7 +41,6 @@ TOLERATED = {
     "error usurped ProducerFencedError": "another producer has its id",
     "error usurped TransactionAbortableError": "it could not send everything, and did not learn of the other",
     "error usurped TransactionTimeoutError": "the same",
-    "error usurped BrokerError INVALID_PRODUCER_EPOCH": "of its records: the broker knows the other's epoch",
     "error usurped TransactionAbortedError": "of its records, if it aborted for another reason",
     "error usurped KafkaError": "of its records, as it is closed with them in hand",
     "error usurped KafkaTimeoutError": "of its records",

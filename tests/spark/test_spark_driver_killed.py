@@ -13,6 +13,7 @@ import pytest
 import kafwire
 from kafwire.testing import KafkaCluster
 from tests.support.spark.killed_spark_driver import STEPS
+from tests.support.spark.open_transactions import open_transactions
 
 ROOT = Path(__file__).parents[2]
 LONGEST_S = 120
@@ -62,6 +63,4 @@ def test_no_row_is_lost_or_repeated_however_the_driver_ends(
     with kafwire.scan(cluster.bootstrap, f"{topic_name}-copy", isolation_level="read_committed") as scan:
         seen = sorted(int(record.value) for batch in scan.batches() for record in batch)
     assert seen == list(range(count))
-    with kafwire.Client(cluster.bootstrap) as client:
-        request = kafwire.protocol.ListTransactionsRequest(state_filters=["Ongoing"])
-        assert not client.call(request, broker=1).transaction_states
+    assert not open_transactions(cluster.bootstrap, topic_name)

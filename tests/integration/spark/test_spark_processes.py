@@ -11,6 +11,7 @@ import kafwire
 from kafwire.testing import KafkaCluster, Security
 from tests.support.real_topics import committed_at
 from tests.support.spark.application import Settings
+from tests.support.spark.open_transactions import open_transactions
 from tests.support.spark.processes import LONGEST_S, connect, run, standalone
 
 COUNT = 120
@@ -48,9 +49,7 @@ def copy(
     for fault in faults:
         lost = written(cluster, f"{topic}-{fault}") - COUNT
         assert fault == "none" or ((folder / f"{fault}.struck").read_text() and lost >= 5), (fault, lost)
-    with kafwire.Client(cluster.direct) as client:
-        request = kafwire.protocol.ListTransactionsRequest(state_filters=["Ongoing"])
-        assert not client.call(request, broker=1).transaction_states
+    assert not open_transactions(cluster.direct, topic)
 
 
 def written(cluster: KafkaCluster, topic: str) -> int:

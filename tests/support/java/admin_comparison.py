@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,8 @@ class Comparison:
         twins: each side has a scene of its own, for calls that change something; without it, they have the same one.
         after: reads, by kafwire, the effect of the call in a scene: of twins, both have the same.
         on: the cluster: "plain", or "authorized" with ACLs, where ANONYMOUS is a super user.
-        own_by: the field of a list's entries that begins with the scene's name; others belong to other tests.
+        own_by: the name of an entry of a list, by a field or a function: other tests own those whose name does not
+            begin with the scene's; an entry without a name (None) belongs to the cluster.
     """
 
     method: str
@@ -88,7 +90,7 @@ class Comparison:
     twins: bool = False
     after: Callable[[kafwire.Admin, Scene], Any] | None = None
     on: str = "plain"
-    own_by: str | None = None
+    own_by: str | Callable[[Any], str | None] | None = None
 
     def __str__(self) -> str:
         return f"{self.method}-{self.aspect}" if self.aspect else self.method
@@ -114,7 +116,8 @@ class Comparison:
         """The part of a list that belongs to the scene: other tests share the cluster."""
         if self.own_by is None:
             return listed
-        return [each for each in listed if str(each[self.own_by]).startswith(scene.name)]
+        by = self.own_by if callable(self.own_by) else itemgetter(self.own_by)
+        return [each for each in listed if (name := by(each)) is None or name.startswith(scene.name)]
 
 
 def shown(key: Any) -> str:

@@ -135,6 +135,12 @@ def listed_by_java(found: list[dict[str, Any]]) -> list[list[str]]:
     return sorted([each["type"], each["name"]] for each in found)
 
 
+def name_in_tests(resource: list[str]) -> str | None:
+    """The name of a resource that a test creates; None of a broker's."""
+    kind, name = resource
+    return None if kind.startswith("BROKER") else name
+
+
 def kinds_for_java(*types: str) -> list[str]:
     return [kind.upper().replace("-", "_") for kind in types]
 
@@ -171,6 +177,7 @@ def listed_resources(types: tuple[str, ...]) -> Comparison:
         theirs=listed_by_java,
         aspect="_".join(types),
         prepare=Scene.topic,
+        own_by=name_in_tests,
     )
 
 

@@ -19,8 +19,18 @@ def listing(topic: TopicListing) -> dict[str, Any]:
     return {"name": topic.name, "topicId": text_of(topic.topic_id), "isInternal": topic.is_internal}
 
 
-def listings_of_java(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: {key: each[key] for key in ("name", "topicId", "isInternal")} for name, each in found.items()}
+def listings(found: dict[str, TopicListing]) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, listing(found[name])) for name in sorted(found)]
+
+
+def listings_of_java(found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, {key: found[name][key] for key in ("name", "topicId", "isInternal")}) for name in sorted(found)]
+
+
+def name_in_tests(topic: tuple[str, dict[str, Any]]) -> str | None:
+    """The name of a topic that a test creates; None of an internal one."""
+    name, listed = topic
+    return None if listed["isInternal"] else name
 
 
 def description(topic: TopicDescription) -> dict[str, Any]:
@@ -72,8 +82,9 @@ def lists_of_topics(*, internal: bool) -> Comparison:
         "listTopics",
         lambda _: {"internal": internal},
         lambda admin, _, __: {"all": admin.list_topics(internal=internal)},
-        ours=lambda found: {name: listing(each) for name, each in found.items()},
+        ours=listings,
         theirs=listings_of_java,
+        own_by=name_in_tests,
         aspect="internal" if internal else "",
         prepare=Scene.topic,
     )
