@@ -77,7 +77,7 @@ def list_moves(brokers: str | None, settings: _Settings, config_file: Path | Non
 @command.command("move")
 @click.argument("partitions", nargs=-1, required=True, metavar="TOPIC[:N,...]...")
 @_connected
-@click.option("--to", "wanted", required=True, metavar="BROKER,...", help="The brokers that are to have the replicas.")
+@click.option("--to", "wanted", required=True, metavar="BROKER,...", help="The brokers that get the replicas.")
 @click.option(
     "--replication-factor",
     "factor",
