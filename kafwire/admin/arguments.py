@@ -14,7 +14,7 @@ __all__ = ["names_of", "text_of", "timeout_ms_of"]
 def text_of(what: str, value: Any) -> str:
     """Return a text that is not empty, such as a topic's name."""
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"{what}: {value!r} is not a text of at least one character")
+        raise ConfigError(f"{what}: {value!r} is not a text with at least one character")
     return value
 
 

@@ -126,7 +126,7 @@ class ConfigResource:
 def _id(broker: Any) -> str:
     number = natural(broker)
     if number is None:
-        raise ConfigError(f"broker={broker!r}: it must be a broker's id, a whole number from 0 on")
+        raise ConfigError(f"broker={broker!r}: a broker's id is needed, a whole number from 0")
     return str(number)
 
 

@@ -256,12 +256,12 @@ async def _forget(
 async def _forget_all_of(
     route: Coordinators[Any], broker: int, group: str, topics: Collection[str]
 ) -> dict[TopicPartition | str, KafkaError | None]:
-    """Delete the committed offsets of all partitions of topics. A topic has the first error of its partitions."""
+    """Delete the committed offsets of all partitions of topics. The error of a topic is that of a partition."""
     committed = (await _committed(route, broker, {group: None}, stable=False))[group]
     if isinstance(committed, KafkaError):
         return dict.fromkeys(topics, committed)
     places = [where for where in committed if where.topic in topics]
-    # The response for a topic without offsets shows if topic and group exist.
+    # The response for a topic without offsets tells whether topic and group exist.
     places += [TopicPartition(topic, 0) for topic in topics if all(where.topic != topic for where in places)]
     found: dict[TopicPartition | str, KafkaError | None] = dict.fromkeys(topics)
     for where, error in (await _forget(route, broker, group, places)).items():

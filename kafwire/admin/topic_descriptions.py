@@ -110,7 +110,7 @@ Described: TypeAlias = dict[Topic, TopicDescription | KafkaError]
 
 
 async def describe(call: Call, topics: Iterable[Topic], *, operations: bool) -> Described:
-    """Request descriptions of topics. If a later request fails, its error is that of the topics without outcome."""
+    """Request the descriptions of topics. The error of a later request is that of the topics without an outcome."""
     names = sorted(topic for topic in topics if isinstance(topic, str))
     ids = [topic for topic in topics if isinstance(topic, uuid.UUID)]
     found: Described = {}

@@ -209,7 +209,7 @@ def _grown(name: str, number: int | NewPartitions) -> Any:
     request: Any = protocol.CreatePartitionsRequest
     wanted = number if isinstance(number, NewPartitions) else NewPartitions(number)
     if count(wanted.total) is None:
-        raise ConfigError(f"topic {name!r}: total={wanted.total!r}: it must be a whole number from 1")
+        raise ConfigError(f"{name!r}: {wanted.total!r}: the number of all partitions is needed, from 1")
     return request.CreatePartitionsTopic(
         name=name,
         count=wanted.total,

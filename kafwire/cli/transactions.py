@@ -40,7 +40,7 @@ _DESCRIPTION_HEADER = (*_LIST_HEADER[:3], "EPOCH", "COORDINATOR", "TIMEOUT-MS", 
 _HANGING_HEADER = ("TOPIC", "PARTITION", "OFFSET", "PRODUCER", "EPOCH", "COORDINATOR-EPOCH", "LAST-RECORD")
 _Settings = tuple[str, ...]
 _connected = connection_options_for("ClientConfig")
-_as_json = click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each id or transaction.")
+_as_json = click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each.")
 _longest = click.option(
     "--longer-than",
     type=click.FloatRange(min=0),
@@ -80,16 +80,8 @@ class _Failures:
 @command.command("list")
 @_connected
 @click.option("--state", "states", multiple=True, help="Only ids in this state, such as Ongoing; may be repeated.")
-@click.option(
-    "--producer",
-    "producers",
-    multiple=True,
-    type=click.IntRange(min=0),
-    help="Only ids of this producer; may be repeated.",
-)
-@click.option(
-    "--longer-than", type=click.FloatRange(min=0), metavar="SECONDS", help="Only ids without a transaction since then."
-)
+@click.option("--producer", "producers", multiple=True, type=click.IntRange(min=0), help="Only of this producer id.")
+@click.option("--longer-than", type=click.FloatRange(min=0), metavar="SECONDS", help="Only if begun before this time.")
 @click.option("--pattern", metavar="RE2", help="Only ids that this regular expression matches as a whole.")
 @click.option("--prefix", metavar="TEXT", help="Only ids that begin with this text.")
 @_as_json

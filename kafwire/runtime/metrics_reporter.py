@@ -123,8 +123,7 @@ class Pushing:
     async def instance_id(self, timeout_s: float) -> uuid.UUID:
         """Return the client instance id, once the cluster has given it.
 
-        Raises `ConfigError` if pushes are turned off, and `KafkaTimeoutError` if the cluster gives none in time, as one
-        without a plug-in for metrics.
+        Raises `ConfigError` if pushes are turned off, and `KafkaTimeoutError`, as for a cluster that takes no metrics.
         """
         if not self._is_enabled:
             raise ConfigError(
