@@ -291,7 +291,7 @@ def _complete(binding: AclBinding) -> AclBinding:
     if ":" not in binding.principal:
         raise ConfigError(f"principal={binding.principal!r}: write its type, too: 'User:{binding.principal}'")
     if UNKNOWN in (binding.resource_type, binding.operation, binding.permission, binding.pattern_type):
-        raise ConfigError(f"{binding}: kafwire does not know all of its values, and cannot create it")
+        raise ConfigError(f"{binding}: a rule with the value {UNKNOWN!r} cannot be created")
     if binding.resource_type == "Cluster" and binding.name != CLUSTER_NAME:
         raise ConfigError(f"name={binding.name!r}: the only name of the cluster is {CLUSTER_NAME!r}")
     return binding

@@ -52,6 +52,11 @@ class GroupOffset:
         metadata: the text that was committed with it.
         lag: the number of records that a share group has not processed; None if the broker does not know it, and for
             groups of other types, whose lag is the end offset minus `offset`.
+
+    Example:
+        >>> from kafwire.admin import GroupOffset
+        >>> GroupOffset(5, metadata="checked").offset
+        5
     """
 
     __module__ = "kafwire.admin"

@@ -39,6 +39,12 @@ class HangingTransaction:
         coordinator_epoch: the coordinator's epoch in the producer's last marker; None if no marker was written.
         start_offset: the transaction's first offset in the partition.
         last_timestamp_ms: the timestamp of its last record, in milliseconds since the epoch.
+
+    Example:
+        >>> import kafwire
+        >>> from kafwire.admin import HangingTransaction
+        >>> HangingTransaction(kafwire.TopicPartition("flights", 0), 1000, 0, None, 17, 1374883200000).start_offset
+        17
     """
 
     __module__ = "kafwire.admin"

@@ -69,6 +69,11 @@ class CreatedTopic:
         replication_factor: the number of replicas; -1 if the broker did not report it.
         config: the configuration with defaults; None if it may not be described, or from brokers before Kafka 2.4. A
             hidden value is None.
+
+    Example:
+        >>> from kafwire.admin import CreatedTopic
+        >>> CreatedTopic("flights", None, 6, 3, {"retention.ms": "604800000"}).partitions
+        6
     """
 
     __module__ = "kafwire.admin"

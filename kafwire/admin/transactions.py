@@ -52,6 +52,11 @@ class ProducerState:
         last_timestamp_ms: the timestamp of its last record or marker, in milliseconds since the epoch; -1: unknown.
         coordinator_epoch: the coordinator's epoch in the last marker; None if no marker was written.
         start_offset: the first offset of its open transaction in this partition; None if none is open.
+
+    Example:
+        >>> from kafwire.admin import ProducerState
+        >>> ProducerState(1000, 0, 41, 1374883200000, None, 17).start_offset
+        17
     """
 
     __module__ = "kafwire.admin"
@@ -73,6 +78,11 @@ class TransactionListing:
         state: "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort" or
             "PrepareEpochFence".
         coordinator: the broker that coordinates it.
+
+    Example:
+        >>> from kafwire.admin import TransactionListing
+        >>> TransactionListing("billing", 1000, "Ongoing", 1).state
+        'Ongoing'
     """
 
     __module__ = "kafwire.admin"
@@ -95,6 +105,11 @@ class TransactionDescription:
         timeout_ms: the coordinator aborts a transaction that is open for longer.
         started_ms: the start of the last transaction, in milliseconds since the epoch; None if there was none.
         partitions: the partitions of an open transaction; of one that ends, those that have no marker yet.
+
+    Example:
+        >>> from kafwire.admin import TransactionDescription
+        >>> TransactionDescription("billing", 1, "Empty", 1000, 0, 60000, None, ()).timeout_ms
+        60000
     """
 
     __module__ = "kafwire.admin"
@@ -115,6 +130,11 @@ class FencedProducer:
     Args:
         producer_id: the producer's id.
         producer_epoch: its new epoch.
+
+    Example:
+        >>> from kafwire.admin import FencedProducer
+        >>> FencedProducer(1000, 1).producer_epoch
+        1
     """
 
     __module__ = "kafwire.admin"
@@ -309,9 +329,9 @@ def pattern_of(prefix: str) -> str:
 
 
 def _in_version(request: Any, prefix: str, version: int, broker: int) -> tuple[Any, ProtocolError | None]:
-    """Return the message for a broker, or the error of one that lacks a filter. Filters have no effect there.
+    """Return the message for a broker, and an error if it would ignore a filter.
 
-    The prefix is only a filter of the response before Kafka 4.1.
+    The broker filters by prefix from Kafka 4.1 on; before, kafwire alone does.
     """
     pattern = request.transactional_id_pattern
     if prefix and version >= request.PATTERN:

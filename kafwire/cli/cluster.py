@@ -48,7 +48,7 @@ def describe(brokers: str | None, settings: _Settings, config_file: Path | None,
     if as_json:
         write_json(
             {
-                "cluster": cluster.cluster_id,
+                "clusterId": cluster.cluster_id,
                 "broker": each.node_id,
                 "host": each.host,
                 "port": each.port,
@@ -89,7 +89,7 @@ def features(brokers: str | None, settings: _Settings, config_file: Path | None,
                 "feature": name,
                 "finalized": level,
                 "supported": None if its is None else {"min": its[0], "max": its[1]},
-                "brokers": nodes,
+                "supportedBy": nodes,
             }
             for name, level, its, nodes in rows
         )
@@ -195,7 +195,7 @@ def log_dirs(
     ]
     if rows:
         header = ("BROKER", "DIRECTORY", "REPLICAS", "BYTES", "TOTAL", "USABLE", "STATE")
-        keys = ("broker", "directory", "replicas", "bytes", "totalBytes", "usableBytes", "state")
+        keys = ("broker", "directory", "replicaCount", "bytes", "totalBytes", "usableBytes", "state")
         print_rows(header, keys, rows, as_json=as_json, none="-")
     for broker, error in errors.items():
         say(f"kafwire cluster log-dirs: broker {broker}: {error}", err=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from kafwire.cli.completion import names_of
 from kafwire.cli.connection import client_options, connection_options_for, only
 from kafwire.cli.output import say
 from kafwire.cli.signals import orderly_end
@@ -29,7 +30,7 @@ Exit code 1: another process copies to the folder, or records are missing in the
 
 @click.command("copy", help=_HELP)
 @click.argument("topic")
-@click.argument("folder")
+@click.argument("folder", shell_complete=names_of("dir"))
 @connection_options_for("ScanConfig")
 @click.option(
     "--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Records of a file, at least."

@@ -181,7 +181,7 @@ def _names(*, user: str | None, client_id: str | None, ip: str | None, defaults:
 def _put(named: dict[str, Any], kind: str, value: Any, option: str) -> None:
     field = _TYPES[kind]
     if named.get(field) is not None:
-        raise click.UsageError(f"{option} {kind} excludes another choice of the {kind}")
+        raise click.UsageError(f"{option} {kind}: another option names the {kind}")
     named[field] = value
 
 

@@ -89,7 +89,7 @@ def configs(
 @click.option("--delete-config", "to_delete", multiple=True, metavar="NAME", help="Give an option its default again.")
 @click.option("--append", "to_append", multiple=True, metavar="NAME=VALUE", help="Add a value to a list.")
 @click.option("--subtract", "to_subtract", multiple=True, metavar="NAME=VALUE", help="Remove a value from a list.")
-@click.option("--partitions", type=click.IntRange(min=1), help="How many partitions to have in all.")
+@click.option("--partitions", type=click.IntRange(min=1), help="The number of partitions afterwards.")
 @click.option("--execute", is_flag=True, help="Make the changes even if records could be lost.")
 @click.option("--dry-run", is_flag=True, help="Show the plan, and change nothing.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each change.")

@@ -56,7 +56,7 @@ _longest = click.option(
     default=900,
     show_default=True,
     metavar="SECONDS",
-    help="Leave out producers that wrote within this time; the brokers' transaction.max.timeout.ms is the least.",
+    help="Leave out producers that wrote within this time. Give at least the brokers' transaction.max.timeout.ms.",
 )
 
 

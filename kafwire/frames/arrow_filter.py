@@ -75,7 +75,7 @@ class ArrowFilter:
         return Bounds(first, stop, since, until, with_null) if self._times else Bounds(first, stop)
 
     def _possible(self, guarantees: Sequence[Any], known: Sequence[Any]) -> set[int]:
-        """Return the numbers of the guarantees that, with the known values, leave the filter a chance."""
+        """Return the indexes of the guarantees under which the filter can be true, given the known values."""
         files, format_ = LocalFileSystem(), ds.ParquetFileFormat()  # no file is opened
         fragments = []
         for number, guarantee in enumerate(guarantees):

@@ -81,7 +81,7 @@ class ParquetCopy:
             if not self.skip_lost:
                 raise KafkaError(
                     f"{name}: the records from {last.after} to {low} (exclusive) were deleted before they were copied; "
-                    "to copy the records behind them, allow lost ones"
+                    "--skip-lost continues with the records behind them"
                 )
             return low
         if last.after > end:

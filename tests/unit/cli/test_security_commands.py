@@ -157,7 +157,7 @@ def test_a_password_that_is_not_utf_8_is_refused_without_showing_it(kafka: Embed
         ("acls remove --execute", "give an option that chooses rules"),
         ("quotas set --user alice x", "it must be QUOTA=NUMBER"),
         ("quotas set producer_byte_rate=5", "give --user, --client-id, --ip or --default"),
-        ("quotas set --user a --default user producer_byte_rate=5", "--default user excludes another choice"),
+        ("quotas set --user a --default user producer_byte_rate=5", "--default user: another option names"),
         ("quotas remove", "give --user"),
         ("users set alice --iterations 5", "4096<=x<=16384"),
     ],
