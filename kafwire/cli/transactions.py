@@ -75,7 +75,7 @@ def command() -> None:
     type=click.FloatRange(min=0),
     callback=_milliseconds,
     metavar="SECONDS",
-    help="Only if begun before this time.",
+    help="No open transactions that are younger than this.",
 )
 @click.option("--pattern", metavar="RE2", help="Only ids that this regular expression matches as a whole.")
 @click.option("--prefix", metavar="TEXT", help="Only ids that begin with this text.")
