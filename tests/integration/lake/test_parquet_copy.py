@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import signal
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafwire
+from kafwire.admin import NewTopic
 from kafwire.errors import KafkaConnectionError, KafkaError
 from kafwire.lake import parquet_copy
 from kafwire.lake.copy_lock import locked
@@ -24,6 +25,7 @@ from kafwire.lake.offset_files import OffsetFile
 from kafwire.lake.parquet_copy import ParquetCopy
 from kafwire.testing.cluster import KafkaCluster
 from tests.support.deadlines import PATIENCE_S, until
+from tests.support.seeds import of_test
 
 pytestmark = pytest.mark.either_kafka
 
@@ -82,9 +84,10 @@ def copy(
 
 
 def send(cluster: KafkaCluster, topic: str, count: int, partitions: int = 2, size: int = 1) -> None:
+    chance = random.Random(of_test())
     with kafwire.Producer(cluster.bootstrap, linger_ms=0, batch_size=200) as producer:
         for number in range(count):
-            value = os.urandom(size)
+            value = chance.randbytes(size)
             producer.send(topic, value, key=b"k", headers=[("h", b"1")], partition=number % partitions)
 
 
@@ -216,9 +219,12 @@ def test_a_copy_that_does_not_fit_to_the_topic_is_refused(
         scan = client.scan
 
         def of_another_topic(*arguments: Any, **given: Any) -> kafwire.Scan:
-            found = scan(*arguments, **given)
-            found._topic_ids = {topic_name: uuid.uuid4()}
-            return found
+            with kafwire.Admin(cluster.bootstrap) as admin:
+                admin.delete_topics([topic_name])
+                until(lambda: topic_name not in admin.list_topics(), "the topic is gone")
+                admin.create_topics([NewTopic(topic_name, 1, 1)])
+            send(cluster, topic_name, 3, 1)
+            return scan(*arguments, **given)
 
         monkeypatch.setattr(client, "scan", of_another_topic)
         with pytest.raises(KafkaError, match="deleted and recreated during the copy"):

@@ -159,7 +159,7 @@ def test_a_function_that_raises_leaves_the_scrape_alone() -> None:
         text = scrape(server)
         server.shutdown()
     assert parse(text)["kafwire_share_consumer_acquired_total"] == {(("client", "share_consumer"),): 1}
-    assert "# ValueError: a forged_total 1\n# no snapshot of metrics(): a dict with the keys a\n" in text
+    assert "# ValueError: a forged_total 1\n# not a snapshot of metrics(): its keys are a\n" in text
 
 
 def test_a_client_keeps_its_name_when_another_closes() -> None:
