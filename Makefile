@@ -4,6 +4,7 @@
 #               SUITES="kafka-python kgo=folder": tests of other clients, from sources of yours)
 # make test-kerberos  run the tests of GSSAPI, none of which may be skipped: they need MIT Kerberos, which .ci/run installs
 # make test-postgresql  run the tests on PostgreSQL, none of which may be skipped: .ci/run installs Debian's package
+# make test-frames  run the tests of frames, none of which may be skipped: they need Dask and Ray, which it installs
 # make test-kcat  run the commands of docs/guide/porting/kcat.md with kcat itself: .ci/run installs Debian's package
 # make test-arrow  read Arrow streams by each library that takes them, old and new releases, which it downloads
 # make demo     stream the flights of 2013 through Spark, exactly once, and kill its driver (KAFKA=real: on Apache Kafka)
@@ -73,7 +74,7 @@ KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*ke
 POSTGRESQL_TESTS := $(shell find tests -name 'test_*postgresql*.py')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all test-kerberos test-postgresql test-kcat test-arrow demo bench bench-strategies bench-sweep bench-spark dist wheels fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc prose jars ready clean
+.PHONY: build test test-all test-frames test-kerberos test-postgresql test-kcat test-arrow demo bench bench-strategies bench-sweep bench-spark dist wheels fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc prose jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -81,8 +82,12 @@ test: ready
 	$(if $(TESTS),$(BIN)/python -m pytest $(TESTS),$(BIN)/python -m scripts.run_tests)
 
 test-all: ready $(VENV)/has-long
+	@$(if $(filter commit,$(SHARD)),,$(MAKE) --no-print-directory $(VENV)/has-frames || echo "tests of Dask and Ray are skipped")
 	@$(BIN)/python -m kafwire.testing.cluster fetch 4.3.1 >/dev/null
 	$(BIN)/python -m scripts.run_tests --shard $(SHARD)
+
+test-frames: ready $(VENV)/has-frames
+	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q --long tests/unit/frames tests/integration/frames
 
 test-kerberos: ready $(VENV)/has-kerberos
 	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q $(KERBEROS_TESTS)

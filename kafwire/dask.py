@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Unpack
+from collections.abc import Iterable, Sequence
+from typing import Unpack
 
 import dask.dataframe as dd
 import pandas as pd
 import pyarrow as pa
 
-from kafwire.cluster.offset_spec import Bound, Timestamps
-from kafwire.config.typed_options import ScanOptions
-from kafwire.frames.snapshot import Snapshot
+from kafwire.frames.snapshot import ScanArguments, Snapshot
 
 __all__ = ["read_kafka"]
 
@@ -22,13 +19,7 @@ def read_kafka(
     topics: str | Sequence[str],
     *,
     pieces: int | None = None,
-    partitions: Sequence[int] | None = None,
-    start: Bound = "earliest",
-    end: Bound = "latest",
-    columns: Sequence[str] | None = None,
-    layout: Mapping[str, Any] | None = None,
-    timestamps: Timestamps | None = None,
-    **options: Unpack[ScanOptions],
+    **arguments: Unpack[ScanArguments],
 ) -> dd.DataFrame:
     """Make a Dask frame of the records of topics between two bounds.
 
@@ -39,13 +30,8 @@ def read_kafka(
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
         topics: one topic or several.
         pieces: the most partitions of the frame; None: as many as there are partitions to read.
-        partitions: the partition numbers to read; None reads all.
-        start: the start bound, as of `kafwire.scan`.
-        end: the end bound, as of `kafwire.scan`; exclusive.
-        columns: the columns of the frame, out of those of `kafwire.scan`; None: all.
-        layout: variations of the schema, as of `kafwire.scan`.
-        timestamps: a pair (from, to), as of `kafwire.scan`: only records with a timestamp in [from, to) are read.
-        options: fields of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
+        arguments: `partitions`, `start`, `end`, `columns`, `layout` and `timestamps`, as of `kafwire.scan`, and fields
+            of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
 
     Returns:
         A `dask.dataframe.DataFrame` with columns of Arrow's types. Computing it raises the errors of `kafwire.Split`.
@@ -61,19 +47,8 @@ def read_kafka(
         >>> len(kafwire.dask.read_kafka(bootstrap, topic, pieces=2))
         3
     """
-    snapshot = Snapshot.take(
-        bootstrap_servers,
-        topics,
-        partitions=partitions,
-        start=start,
-        end=end,
-        columns=columns,
-        layout=layout,
-        timestamps=timestamps,
-        **options,
-    )
-    splits = snapshot.split.divided(max(1, len(snapshot.split.ranges)) if pieces is None else pieces)
-    parts = [replace(snapshot, split=split) for split in splits]
+    snapshot = Snapshot.take(bootstrap_servers, topics, **arguments)
+    parts = snapshot.divided(max(1, len(snapshot.split.ranges)) if pieces is None else pieces)
     return dd.from_map(_read, parts, meta=_empty(snapshot), label="kafka")
 
 

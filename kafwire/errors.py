@@ -429,6 +429,11 @@ class TransactionTimeoutError(TransactionError, KafkaTimeoutError):
     retriable = True
 
 
+def name_of(error: BaseException) -> str:
+    """Return the name of an error in metrics, logs and traces: Kafka's, or that of the class."""
+    return error.name if isinstance(error, BrokerError) else type(error).__name__
+
+
 def _restore(kind: type[_Error], args: tuple[Any, ...], fields: dict[str, Any], cause: bytes | None = None) -> _Error:
     """Create a copy of an error from its parts."""
     made = kind.__new__(kind, *args)

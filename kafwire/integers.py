@@ -32,11 +32,13 @@ def count(value: Any) -> int | None:
 
 
 def real(value: Any) -> float | None:
-    """Return the float of a number; None for a bool, text, NaN and all other values."""
+    """Return the float of a number; None for a bool, text, NaN, an int too large and all others."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        number = integer(value)
-        return None if number is None else float(number)
-    return float(value) if value == value else None  # noqa: PLR0124  # NaN is not equal to itself
+        value = integer(value)
+    try:
+        return None if value is None or value != value else float(value)  # noqa: PLR0124  # NaN is not equal to itself
+    except OverflowError:
+        return None
 
 
 class PollOnly(int):

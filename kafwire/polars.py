@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Unpack
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from kafwire.cluster.offset_spec import Bound, Timestamps
-from kafwire.config.typed_options import ScanOptions
 from kafwire.frames.polars_filter import expression_of
-from kafwire.frames.snapshot import ALL_ROWS, Snapshot
+from kafwire.frames.snapshot import ALL_ROWS, ScanArguments, Snapshot
 from kafwire.runtime.interfaces import Engine
 from kafwire.scanner.row_filter import ExpressionFilter
 
@@ -22,33 +20,22 @@ def scan_kafka(
     bootstrap_servers: str | Iterable[str],
     topics: str | Sequence[str],
     *,
-    partitions: Sequence[int] | None = None,
-    start: Bound = "earliest",
-    end: Bound = "latest",
-    columns: Sequence[str] | None = None,
-    layout: Mapping[str, Any] | None = None,
-    timestamps: Timestamps | None = None,
     engine: Engine | None = None,
-    **options: Unpack[ScanOptions],
+    **arguments: Unpack[ScanArguments],
 ) -> pl.LazyFrame:
     """Make a lazy frame of the records of topics between two bounds.
 
     The offsets are captured by this call: each `collect` reads the same records, a self-join too. A query decodes only
     the columns that it uses. Its conditions on topic, partition, offset and timestamp bound the read, and polars
-    applies every condition exactly. A timestamp bounds it from below only, as later records can be older; batches
-    outside of the times are skipped by their headers.
+    applies every condition exactly. A timestamp bounds it from below only, as later records can be older. With a
+    time from above, batches outside of the times are skipped by their headers.
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
         topics: one topic or several.
-        partitions: the partition numbers to read; None reads all.
-        start: the start bound, as of `kafwire.scan`.
-        end: the end bound, as of `kafwire.scan`; exclusive.
-        columns: the columns of the frame, out of those of `kafwire.scan`; None: all.
-        layout: variations of the schema, as of `kafwire.scan`.
-        timestamps: a pair (from, to), as of `kafwire.scan`.
         engine: the engine to run on; None: the engine of this process.
-        options: fields of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
+        arguments: `partitions`, `start`, `end`, `columns`, `layout` and `timestamps`, as of `kafwire.scan`, and fields
+            of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
 
     Returns:
         A `polars.LazyFrame`. `collect` raises kafwire's errors; before polars 2, polars' own with their
@@ -67,18 +54,7 @@ def scan_kafka(
         >>> flights.filter(pl.col("offset") >= 1).select("value").collect()["value"].to_list()
         [b'JFK-MIA', b'JFK-BQN']
     """
-    snapshot = Snapshot.take(
-        bootstrap_servers,
-        topics,
-        partitions=partitions,
-        start=start,
-        end=end,
-        columns=columns,
-        layout=layout,
-        timestamps=timestamps,
-        engine=engine,
-        **options,
-    )
+    snapshot = Snapshot.take(bootstrap_servers, topics, engine=engine, **arguments)
     schema = schema_of(snapshot)
 
     def read(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -12,9 +11,7 @@ import ray.data
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
-from kafwire.cluster.offset_spec import Bound, Timestamps
-from kafwire.config.typed_options import ScanOptions
-from kafwire.frames.snapshot import Snapshot
+from kafwire.frames.snapshot import ScanArguments, Snapshot
 
 __all__ = ["read_kafka"]
 
@@ -24,13 +21,7 @@ def read_kafka(
     topics: str | Sequence[str],
     *,
     pieces: int | None = None,
-    partitions: Sequence[int] | None = None,
-    start: Bound = "earliest",
-    end: Bound = "latest",
-    columns: Sequence[str] | None = None,
-    layout: Mapping[str, Any] | None = None,
-    timestamps: Timestamps | None = None,
-    **options: Unpack[ScanOptions],
+    **arguments: Unpack[ScanArguments],
 ) -> ray.data.Dataset:
     """Make a data set of Ray of the records of topics between two bounds.
 
@@ -41,13 +32,8 @@ def read_kafka(
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
         topics: one topic or several.
         pieces: the most read tasks; None: Ray decides.
-        partitions: the partition numbers to read; None reads all.
-        start: the start bound, as of `kafwire.scan`.
-        end: the end bound, as of `kafwire.scan`; exclusive.
-        columns: the columns to decode, out of those of `kafwire.scan`; None: all.
-        layout: variations of the schema, as of `kafwire.scan`.
-        timestamps: a pair (from, to), as of `kafwire.scan`: only records with a timestamp in [from, to) are read.
-        options: fields of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
+        arguments: `partitions`, `start`, `end`, `columns`, `layout` and `timestamps`, as of `kafwire.scan`, and fields
+            of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
 
     Returns:
         A `ray.data.Dataset`. Reading it raises Ray's errors, whose causes are those of `kafwire.Split`.
@@ -58,17 +44,7 @@ def read_kafka(
         KafkaConnectionError: no broker could be reached.
         KafkaTimeoutError: the bounds were not known within `default_api_timeout_ms`.
     """
-    snapshot = Snapshot.take(
-        bootstrap_servers,
-        topics,
-        partitions=partitions,
-        start=start,
-        end=end,
-        columns=columns,
-        layout=layout,
-        timestamps=timestamps,
-        **options,
-    )
+    snapshot = Snapshot.take(bootstrap_servers, topics, **arguments)
     return ray.data.read_datasource(_Topics(snapshot), override_num_blocks=pieces)
 
 
@@ -91,7 +67,7 @@ class _Topics(Datasource):  # type: ignore[misc]
         """Return at most `parallelism` tasks."""
         schema = pa.schema(self._snapshot.split)
         unknown = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
-        parts = [replace(self._snapshot, split=split) for split in self._snapshot.split.divided(max(1, parallelism))]
+        parts = self._snapshot.divided(max(1, parallelism))
         return [ReadTask(partial(_blocks, part), unknown, schema=schema) for part in parts]
 
 

@@ -15,6 +15,7 @@ CHOSEN = 'client=~"$client"'
 WIDTH, HEIGHT, COLUMNS = 8, 8, 3
 
 # By row, the panels: title, unit of Grafana, and the lines by their legends. `{}` stands for the chosen clients.
+# Each query groups by the labels of its legend: processes and connections of one name are one line.
 ROWS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
     "Consumers": [
         ("Lag", "short", {"{{client}} {{topic}}": "sum by (client, topic) (kafwire_consumer_partition_lag{})"}),
@@ -37,37 +38,44 @@ ROWS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
             "Rebalances and lost partitions",
             "short",
             {
-                "{{client}} rebalances": "increase(kafwire_consumer_group_rebalances_total{}[5m])",
-                "{{client}} lost": "increase(kafwire_consumer_group_lost_partitions_total{}[5m])",
+                "{{client}} rebalances": "sum by (client) (increase(kafwire_consumer_group_rebalances_total{}[5m]))",
+                "{{client}} lost": "sum by (client) (increase(kafwire_consumer_group_lost_partitions_total{}[5m]))",
             },
         ),
-        ("State of the group", "short", {"{{client}} {{state}}": "kafwire_consumer_group_state{}"}),
+        (
+            "State of the group",
+            "short",
+            {"{{client}} {{state}}": "sum by (client, state) (kafwire_consumer_group_state{})"},
+        ),
     ],
     "Producers": [
-        ("Records", "cps", {"{{client}}": "rate(kafwire_producer_records_delivered_total{}[5m])"}),
-        ("Bytes", "Bps", {"{{client}}": "rate(kafwire_producer_bytes_total{}[5m])"}),
+        ("Records", "cps", {"{{client}}": "sum by (client) (rate(kafwire_producer_records_delivered_total{}[5m]))"}),
+        ("Bytes", "Bps", {"{{client}}": "sum by (client) (rate(kafwire_producer_bytes_total{}[5m]))"}),
         (
             "Records given up",
             "short",
-            {"{{client}}": "increase(kafwire_producer_records_failed_total{}[5m])"},
+            {"{{client}}": "sum by (client) (increase(kafwire_producer_records_failed_total{}[5m]))"},
         ),
         (
             "Failed attempts",
             "short",
-            {"{{client}} {{error}}": "increase(kafwire_producer_errors_total{}[5m])"},
+            {"{{client}} {{error}}": "sum by (client, error) (increase(kafwire_producer_errors_total{}[5m]))"},
         ),
         (
             "Time in the queue",
             "s",
             {
-                "{{client}} mean": "kafwire_producer_queue_mean_seconds{}",
-                "{{client}} longest": "kafwire_producer_queue_max_seconds{}",
+                "{{client}} highest mean": "max by (client) (kafwire_producer_queue_mean_seconds{})",
+                "{{client}} longest": "max by (client) (kafwire_producer_queue_max_seconds{})",
             },
         ),
         (
             "Buffer in use",
             "percentunit",
-            {"{{client}}": "kafwire_producer_buffer_used_bytes{} / kafwire_producer_buffer_memory_bytes{}"},
+            {
+                "{{client}}": "max by (client) "
+                "(kafwire_producer_buffer_used_bytes{} / kafwire_producer_buffer_memory_bytes{})"
+            },
         ),
     ],
     "Connections": [
@@ -79,11 +87,15 @@ ROWS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
                 " / sum by (client, role) (rate(kafwire_connection_responses_total{}[5m]))"
             },
         ),
-        ("Connects", "short", {"{{client}} {{node}}": "increase(kafwire_connection_connects_total{}[5m])"}),
+        (
+            "Connects",
+            "short",
+            {"{{client}} {{node}}": "sum by (client, node) (increase(kafwire_connection_connects_total{}[5m]))"},
+        ),
         (
             "Throttled",
             "percentunit",
-            {"{{client}} {{node}}": "rate(kafwire_connection_throttle_seconds_total{}[5m])"},
+            {"{{client}} {{node}}": "sum by (client, node) (rate(kafwire_connection_throttle_seconds_total{}[5m]))"},
         ),
     ],
     "Share consumers, streams, outboxes": [
@@ -91,22 +103,22 @@ ROWS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
             "Share consumers: records",
             "cps",
             {
-                "{{client}} acquired": "rate(kafwire_share_consumer_acquired_total{}[5m])",
-                "{{client}} acknowledged": "rate(kafwire_share_consumer_acknowledged_total{}[5m])",
-                "{{client}} expired": "rate(kafwire_share_consumer_expired_total{}[5m])",
+                "{{client}} acquired": "sum by (client) (rate(kafwire_share_consumer_acquired_total{}[5m]))",
+                "{{client}} acknowledged": "sum by (client) (rate(kafwire_share_consumer_acknowledged_total{}[5m]))",
+                "{{client}} expired": "sum by (client) (rate(kafwire_share_consumer_expired_total{}[5m]))",
             },
         ),
         (
             "Streams: age of the oldest record",
             "s",
-            {"{{client}}": "kafwire_stream_oldest_seconds{}"},
+            {"{{client}}": "max by (client) (kafwire_stream_oldest_seconds{})"},
         ),
         (
             "Streams and outboxes: dead letters",
             "short",
             {
-                "{{client}}": "increase(kafwire_stream_dead_letters_total{}[5m])",
-                "{{client}} (outbox)": "increase(kafwire_outbox_dead_letters_total{}[5m])",
+                "{{client}}": "sum by (client) (increase(kafwire_stream_dead_letters_total{}[5m]))",
+                "{{client}} (outbox)": "sum by (client) (increase(kafwire_outbox_dead_letters_total{}[5m]))",
             },
         ),
     ],
@@ -119,7 +131,9 @@ def dashboard() -> dict[str, Any]:
     top = 0
     for row, charts in ROWS.items():
         place = {"h": 1, "w": WIDTH * COLUMNS, "x": 0, "y": top}
-        panels.append({"id": len(panels) + 1, "type": "row", "title": row, "gridPos": place, "panels": []})
+        panels.append(
+            {"id": len(panels) + 1, "type": "row", "title": row, "collapsed": False, "gridPos": place, "panels": []}
+        )
         top += 1
         for index, chart in enumerate(charts):
             line, column = divmod(index, COLUMNS)
@@ -131,7 +145,7 @@ def dashboard() -> dict[str, Any]:
         "label": "Client",
         "type": "query",
         "datasource": SOURCE,
-        "query": "label_values(kafwire_connection_requests_total, client)",
+        "query": 'label_values({__name__=~"kafwire_.+"}, client)',
         "includeAll": True,
         "allValue": ".*",
         "multi": True,
@@ -141,7 +155,7 @@ def dashboard() -> dict[str, Any]:
     source = {"name": "source", "label": "Data source", "type": "datasource", "query": "prometheus"}
     return {
         "title": "kafwire",
-        "uid": "kafwire",
+        "uid": "kafwire-clients",
         "schemaVersion": 39,
         "tags": ["kafka", "kafwire"],
         "time": {"from": "now-1h", "to": "now"},

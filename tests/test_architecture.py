@@ -281,24 +281,34 @@ def test_circles_are_found(uses: dict[str, str], found: list[set[str]]) -> None:
 def test_the_picture_of_the_tree_is_the_tree() -> None:
     text = (ROOT / "docs" / "design.md").read_text()
     picture = text.partition("```\n")[2].partition("```")[0]
-    drawn = set[str]()
+    drawn = Counter[str]()
     for line in picture.splitlines():
         names = line.partition("; api/, a file")[0].partition(": old names")[0]
-        drawn |= {*re.findall(r"\w+(?![\w/])", names)}
-        drawn |= {f"{name}/" for name in re.findall(r"(\w+)/", line)}
-    there = {f"{path.parent.name}/" for suffix in ("py", "c") for path in PACKAGE.rglob(f"*.{suffix}")}
+        drawn.update(re.findall(r"\w+(?![\w/])", names))
+        drawn.update(f"{name}/" for name in re.findall(r"(\w+)/", line))
+    folders = {path.parent for suffix in ("py", "c") for path in PACKAGE.rglob(f"*.{suffix}")}
     inner = {PACKAGE / "testing" / name for name in ("faults", "history", "fuzzer", "strategies")}
     inner |= {PACKAGE / "protocol" / "api", PACKAGE / "broker" / "api"}
-    there |= {
-        path.stem
+    files = {
+        path.with_suffix("")
         for suffix in ("py", "pyx", "c", "h")
         for path in PACKAGE.rglob(f"*.{suffix}")
         if path.parent not in inner and (path.stem != "__init__" or path.parent == PACKAGE)
     }
-    assert drawn == there
+    assert drawn == Counter(f"{path.name}/" for path in folders) + Counter(path.name for path in files)
     marked = set(re.findall(r"(\w+)\*", picture))
     pure = {file.stem for module in PURE for file in files_of(module) if file.parent not in inner}
     assert marked == pure - {"__init__"}
+
+
+def test_the_table_of_packages_has_each_of_the_tree() -> None:
+    _, header, table = (ROOT / "docs" / "design.md").read_text().partition("| package | modules |\n")
+    assert header
+    named = {
+        name for line in table.partition("\n\n")[0].splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])
+    }
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")} - {"wire"}  # an old name
+    assert packages <= named
 
 
 @pytest.mark.parametrize("module", PURE)

@@ -10,7 +10,6 @@ from kafwire.admin.arguments import text_of, timeout_ms_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import AdminRequests
-from kafwire.admin.routes import ANY as ANY_BROKER
 from kafwire.cluster.broker_connection import SOFTWARE_VERSION
 from kafwire.errors import AdminError, ConfigError, KafkaError, ProtocolError
 from kafwire.lazy_dataclass import dataclass
@@ -61,7 +60,7 @@ class AclBinding:
         pattern_type: "Literal", or "Prefixed" if `name` is the beginning of names.
 
     Raises:
-        ConfigError: a text is none of these.
+        ConfigError: a value is not a text, or is none of these.
 
     Example:
         >>> from kafwire.admin import AclBinding
@@ -81,6 +80,9 @@ class AclBinding:
 
     def __post_init__(self) -> None:
         """Check the texts, and write them as `AuthorizationError` does."""
+        for field in ("name", "principal", "host"):
+            if not isinstance(getattr(self, field), str):  # None would match everything in a filter
+                raise ConfigError(f"{field} of an ACL: {getattr(self, field)!r} is not a text")
         for field, known in _BINDING.items():
             object.__setattr__(self, field, _spelled(field, getattr(self, field), [*known, UNKNOWN]))
 
@@ -119,7 +121,7 @@ class AclFilter:
             prefixes.
 
     Raises:
-        ConfigError: a text is none of Kafka's.
+        ConfigError: a text is none of Kafka's, or is empty.
 
     Example:
         >>> from kafwire.admin import AclFilter
@@ -138,6 +140,9 @@ class AclFilter:
 
     def __post_init__(self) -> None:
         """Check the texts, and write them as `AuthorizationError` does."""
+        for field in ("name", "principal", "host"):
+            if getattr(self, field) is not None:
+                text_of(f"{field} of an ACL filter", getattr(self, field))
         for field, known in _FILTER.items():
             value = getattr(self, field)
             if value is not None:
@@ -234,7 +239,7 @@ class AclCalls(AdminRequests):
         if not users:
             return {}
         question = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
-        response = await self._any().call(ANY_BROKER, question)
+        response = await self._cluster.call_once(question)
         newest = max((each.max_version for each in response.api_keys if each.api_key == request.api_key), default=-1)
         if newest >= request.USERS:
             return {}
@@ -283,10 +288,10 @@ def _complete(binding: AclBinding) -> AclBinding:
     """Check a binding that is to be created."""
     text_of("name of an ACL's resource", binding.name)
     text_of("host of an ACL", binding.host)
-    if not isinstance(binding.principal, str) or ":" not in binding.principal:
+    if ":" not in binding.principal:
         raise ConfigError(f"principal={binding.principal!r}: write its type, too: 'User:{binding.principal}'")
     if UNKNOWN in (binding.resource_type, binding.operation, binding.permission, binding.pattern_type):
-        raise ConfigError(f"{binding}: kafwire does not know all of its values, and cannot create it")
+        raise ConfigError(f"{binding}: a rule with the value {UNKNOWN!r} cannot be created")
     if binding.resource_type == "Cluster" and binding.name != CLUSTER_NAME:
         raise ConfigError(f"name={binding.name!r}: the only name of the cluster is {CLUSTER_NAME!r}")
     return binding

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -41,29 +42,29 @@ async def ask(
     Returns:
         The outcome of each key, in the order of the keys.
     """
-    order = list(dict.fromkeys(keys))
-    left = dict.fromkeys(order)
-    results: dict[K, V] = {}
-    errors: dict[K, KafkaError] = {}
+    left = dict.fromkeys(keys)
+    order = list(left)
+    outcomes: dict[K, V | KafkaError] = {}
     problems: dict[K, KafkaError] = {}
     limit_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-    deadline = cluster.engine.now_ms() + limit_ms
 
     def take(broker: int | None, found: Mapping[K, V | KafkaError], asked: Iterable[K]) -> None:
         for key in asked:
             outcome = found.get(key, MISSING)
             if outcome is MISSING:
                 outcome = ProtocolError(f"{what}: broker {broker} sent a response without {key!r}")
-            if not isinstance(outcome, KafkaError):
-                results[key] = outcome
-                del left[key]
-            elif _may_pass(outcome, route.retried) and (broker is not None or not _is_final(outcome)):
+            if isinstance(outcome, KafkaError) and may_pass(broker, outcome):
                 problems[key] = outcome
                 if broker is not None:
                     route.failed(key, broker, outcome)
             else:
-                errors[key] = outcome
+                outcomes[key] = outcome
                 del left[key]
+
+    def may_pass(broker: int | None, error: KafkaError) -> bool:
+        if isinstance(error, BrokerError):  # a look-up may find an error that no later look-up changes
+            return error.code in route.retried and (broker is not None or error.retriable)
+        return isinstance(error, KafkaConnectionError | KafkaTimeoutError) and not cluster.is_closed
 
     async def ask_broker(broker: int, asked: list[K]) -> None:
         found: Mapping[K, V | KafkaError]
@@ -84,23 +85,16 @@ async def ask(
                 group.create_task(ask_broker(broker, asked))
 
     failures = 0
-    while left:
-        try:
-            async with asyncio.timeout(max(0.001, (deadline - cluster.engine.now_ms()) / 1000)):
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(max(0.001, limit_ms / 1000)):
+            while left:
                 await attempt()
-        except TimeoutError:
-            break
-        failures += 1
-        wait_ms = cluster.backoff_ms(failures)
-        if cluster.engine.now_ms() + wait_ms >= deadline:
-            break
-        if left:
-            await asyncio.sleep(wait_ms / 1000)
-    for key in left:
-        errors[key] = _late(what, limit_ms, problems.get(key))
-    return Outcomes(
-        {key: results[key] for key in order if key in results}, {key: errors[key] for key in order if key in errors}
-    )
+                if left:
+                    failures += 1
+                    await asyncio.sleep(cluster.backoff_ms(failures) / 1000)
+    outcomes |= {key: _late(what, limit_ms, problems.get(key)) for key in left}
+    errors = {key: its for key in order if isinstance(its := outcomes[key], KafkaError)}
+    return Outcomes({key: its for key in order if not isinstance(its := outcomes[key], KafkaError)}, errors)
 
 
 def one_by_one(send_one: Callable[[int, K], Awaitable[V | KafkaError]]) -> Send[K, V]:
@@ -120,18 +114,6 @@ def one_by_one(send_one: Callable[[int, K], Awaitable[V | KafkaError]]) -> Send[
 
 
 MISSING: Any = object()
-
-
-def _may_pass(error: KafkaError, retried: frozenset[int]) -> bool:
-    """True if the key is tried again."""
-    if isinstance(error, BrokerError):
-        return error.code in retried
-    return isinstance(error, KafkaConnectionError | KafkaTimeoutError)
-
-
-def _is_final(error: KafkaError) -> bool:
-    """True for the error of a look-up that no later look-up changes, such as that of a topic which does not exist."""
-    return isinstance(error, BrokerError) and not error.retriable
 
 
 def _late(what: str, limit_ms: float, last: KafkaError | None) -> KafkaError:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import text_of, timeout_ms_of
+from kafwire.admin.arguments import flag_of, node_of, one_of, text_of, timeout_ms_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.operations import operations_of
 from kafwire.admin.outcomes import Outcomes
-from kafwire.admin.replica_arguments import flag_of, node_of
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
 from kafwire.admin.requirements import is_lacking, needs, newer_needed
 from kafwire.admin.routes import ANY, Route
@@ -143,8 +142,7 @@ class FeatureUpdate:
         level = integer(self.max_version_level)
         if level is None or not 0 <= level <= HIGHEST_LEVEL:
             raise ConfigError(f"max_version_level={self.max_version_level!r}: it must be a whole number from 0 on")
-        if self.upgrade_type not in UPGRADE_TYPES:
-            raise ConfigError(f"upgrade_type={self.upgrade_type!r}: it must be one of {', '.join(UPGRADE_TYPES)}")
+        one_of("upgrade_type", self.upgrade_type, UPGRADE_TYPES)
         if level == 0 and self.upgrade_type == "upgrade":
             raise ConfigError(
                 "level 0 removes a feature, which is no upgrade: set upgrade_type to safe_downgrade or unsafe_downgrade"
@@ -207,9 +205,7 @@ class ClusterCalls(AdminRequests):
         request: Any = protocol.ApiVersionsRequest
         message = request(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
         named = ANY if broker is None else node_of("broker", broker)
-        route: Route[str] = self._any()
-        if named != ANY:
-            route = self._given(lambda _: named)
+        route: Route[str] = self._given(lambda _: named)
 
         async def send(broker: int) -> FeatureDescription | KafkaError:
             response = await route.call(broker, message)
@@ -258,17 +254,10 @@ class ClusterCalls(AdminRequests):
 
     def unregister_broker(self, broker_id: int, *, timeout: float | None) -> Work[None]:
         """Remove the registration of a broker that will not come back."""
-        request: Any = protocol.UnregisterBrokerRequest
-        message = request(broker_id=node_of("broker_id", broker_id))
-        what = f"unregistering broker {broker_id}"
-
-        async def send(broker: int) -> KafkaError | None:
-            with needs(request, "unregister_broker", "3.0 (with KRaft)"):
-                response = await route.call(broker, message)
-            return error_of(response, what, "UnregisterBroker")
-
-        route = self._any(also={ErrorCode.REQUEST_TIMED_OUT})
-        return self._single(route, send, what, timeout_ms_of(timeout))
+        message = protocol.UnregisterBrokerRequest(broker_id=node_of("broker_id", broker_id))
+        needed = "unregister_broker", "3.0 (with KRaft)"
+        late = {ErrorCode.REQUEST_TIMED_OUT}
+        return self._command(message, f"unregistering broker {broker_id}", needed, timeout, also=late)
 
 
 def _features(response: Any) -> FeatureDescription:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from kafwire.admin.arguments import node_of, one_of, text_of
 from kafwire.errors import ConfigError
-from kafwire.integers import natural
 from kafwire.lazy_dataclass import dataclass
 
 __all__ = ["TYPES", "ConfigResource", "resource_of"]
@@ -39,10 +39,9 @@ class ConfigResource:
 
     def __post_init__(self) -> None:
         """Check both."""
-        if self.type not in TYPES:
-            raise ConfigError(f"type={self.type!r}: it must be one of {', '.join(TYPES)}")
-        if not isinstance(self.name, str) or not (self.name or self.type == "broker"):
-            raise ConfigError(f"{self.type} {self.name!r}: the name must be a text with at least one character")
+        one_of("type", self.type, TYPES)
+        if not (self.type == "broker" and self.name == ""):
+            text_of(f"the name of the {self.type}", self.name)
         is_broker = self.type in ("broker", "broker-logger")
         if is_broker and self.name and not (self.name.isascii() and self.name.isdigit()):
             raise ConfigError(f"{self.type} {self.name!r}: the name must be a broker's id, a number")
@@ -75,7 +74,7 @@ class ConfigResource:
         Returns:
             The resource.
         """
-        return cls("broker", _id(broker))
+        return cls("broker", str(node_of("broker", broker)))
 
     @classmethod
     def all_brokers(cls) -> Self:
@@ -96,7 +95,7 @@ class ConfigResource:
         Returns:
             The resource.
         """
-        return cls("broker-logger", _id(broker))
+        return cls("broker-logger", str(node_of("broker", broker)))
 
     @classmethod
     def client_metrics(cls, name: str) -> Self:
@@ -121,13 +120,6 @@ class ConfigResource:
             The resource.
         """
         return cls("group", group)
-
-
-def _id(broker: Any) -> str:
-    number = natural(broker)
-    if number is None:
-        raise ConfigError(f"broker={broker!r}: a broker's id is needed, a whole number from 0")
-    return str(number)
 
 
 def resource_of(part: Any) -> ConfigResource | None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from kafwire import protocol
-from kafwire.admin.arguments import names_of, text_of, timeout_ms_of
+from kafwire.admin.arguments import chosen_of, flag_of, names_of, text_of, timeout_ms_of, value_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.config_resources import TYPES, ConfigResource, resource_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import AdminRequests
+from kafwire.admin.requirements import is_lacking, needs, newer_needed
 from kafwire.admin.routes import ANY
-from kafwire.errors import ConfigError, KafkaError, ProtocolError, broker_error
+from kafwire.errors import ConfigError, KafkaError, ProtocolError
 from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.interfaces import Work
 
 __all__ = ["Append", "ConfigCalls", "ConfigEntry", "ConfigSynonym", "Subtract"]
 
-ALL = "all resources"  # the key of the list
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 # Kafka's names, by its codes.
@@ -161,6 +161,10 @@ class ConfigCalls(AdminRequests):
         if wanted == []:
             raise ConfigError("names=[]: name at least one option, or leave it out for all options")
         request: Any = protocol.DescribeConfigsRequest
+        flags = {
+            "include_synonyms": flag_of("synonyms", synonyms),
+            "include_documentation": flag_of("documentation", documentation),
+        }
 
         async def send(
             broker: int, asked: list[ConfigResource]
@@ -171,14 +175,11 @@ class ConfigCalls(AdminRequests):
                 )
                 for each in asked
             ]
-            message = request(resources=parts, include_synonyms=synonyms, include_documentation=documentation)
-            response = await route.call(broker, message)
+            response = await route.call(broker, request(resources=parts, **flags))
             return {
                 key: _error(result, key, "describing", "DescribeConfigs")
                 or {entry.name: _entry(entry) for entry in result.configs}
-                for result in response.results
-                for key in [resource_of(result)]
-                if key is not None
+                for key, result in _known(response.results)
             }
 
         route = self._given(_broker)
@@ -196,15 +197,14 @@ class ConfigCalls(AdminRequests):
             raise ConfigError(f"changes={changes!r}: write a dict: {{ConfigResource.topic(name): {{option: value}}}}")
         asked = {key: _altered(key, changes[key]) for key in _resources(changes)}
         request: Any = protocol.IncrementalAlterConfigsRequest
+        only = flag_of("validate_only", validate_only)
 
         async def send(broker: int, keys: list[ConfigResource]) -> Mapping[ConfigResource, KafkaError | None]:
-            message = request(resources=[asked[key] for key in keys], validate_only=validate_only)
+            message = request(resources=[asked[key] for key in keys], validate_only=only)
             response = await route.call(broker, message)
             return {
                 key: _error(result, key, "altering", "IncrementalAlterConfigs")
-                for result in response.responses
-                for key in [resource_of(result)]
-                if key is not None
+                for key, result in _known(response.responses)
             }
 
         route = self._given(_broker)
@@ -212,41 +212,40 @@ class ConfigCalls(AdminRequests):
 
     def list_config_resources(
         self, types: Iterable[str] | None, *, timeout: float | None
-    ) -> Work[Outcomes[str, list[ConfigResource]]]:
-        """List the resources of some types; the only key is `ALL`."""
-        wanted = list(TYPES) if types is None else names_of("types", types, 'types=["topic"]')
-        for each in wanted:
-            if each not in TYPES:
-                raise ConfigError(f"types: {each!r} is not one of {', '.join(TYPES)}")
+    ) -> Work[list[ConfigResource]]:
+        """List the resources of some types."""
+        wanted = chosen_of("types", TYPES if types is None else types, list(TYPES))
         request: Any = protocol.ListConfigResourcesRequest
 
-        async def ask(broker: int) -> Any:
+        what = f"listing resources of the types {', '.join(wanted)}"
+        message = request(resource_types=[TYPES[each] for each in wanted])
+
+        async def send(broker: int) -> list[ConfigResource] | KafkaError:
             try:
-                return await route.call(broker, request(resource_types=[TYPES[each] for each in wanted]))
+                response = await route.call(broker, message)
             except ProtocolError as error:
-                if error.api != request.__name__:
+                if not is_lacking(error, request):
                     raise
                 if wanted != ["client-metrics"]:
-                    raise _too_old(f"listing resources of the types {', '.join(wanted)}", "4.1") from None
-            try:
-                return await route.call(broker, request())  # version 0 lists only client metrics
-            except ProtocolError as error:
-                raise _too_old("listing client metrics", "3.7") if error.api == request.__name__ else error from None
-
-        async def send(broker: int, _: list[str]) -> Mapping[str, list[ConfigResource] | KafkaError]:
-            response = await ask(broker)
-            if response.error_code:
-                what = f"listing resources of the types {', '.join(wanted)}"
-                return {ALL: broker_error(response.error_code, what, api="ListConfigResources")}
-            found = [resource_of(each) for each in response.config_resources]
-            return {ALL: [each for each in found if each is not None and each.type in wanted]}
+                    raise newer_needed(error, what, "4.1") from None
+                with needs(request, "listing client metrics", "3.7"):
+                    response = await route.call(broker, request())  # version 0 lists only client metrics
+            refusal = error_of(response, what, "ListConfigResources")
+            if refusal is not None:
+                return refusal
+            found = map(resource_of, response.config_resources)
+            return [each for each in found if each is not None and each.type in wanted]
 
         route = self._any()
-        return self._work([ALL], route, send, "listing resources", timeout_ms_of(timeout))
+        return self._single(route, send, "listing resources", timeout_ms_of(timeout))
 
 
-def _too_old(what: str, kafka: str) -> ProtocolError:
-    return ProtocolError(f"{what} needs Kafka {kafka} or newer", api="ListConfigResourcesRequest")
+def _known(results: Iterable[Any]) -> Iterator[tuple[ConfigResource, Any]]:
+    """Pair the parts of a response with their resources, without those of unknown types."""
+    for result in results:
+        key = resource_of(result)
+        if key is not None:
+            yield key, result
 
 
 def _broker(resource: ConfigResource) -> int:
@@ -259,11 +258,11 @@ def _resources(resources: Iterable[ConfigResource]) -> list[ConfigResource]:
     example = "[ConfigResource.topic(name)]"
     if isinstance(resources, str | ConfigResource) or not isinstance(resources, Iterable):
         raise ConfigError(f"resources={resources!r}: write a list: {example}")
-    found = list(dict.fromkeys(resources))
+    found = list(resources)
     for each in found:
         if not isinstance(each, ConfigResource):
             raise ConfigError(f"{each!r} is not a resource: write ConfigResource.topic(name), or another type")
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _error(result: Any, key: ConfigResource, what: str, api: str) -> KafkaError | None:
@@ -304,8 +303,4 @@ def _operation(what: str, change: Change) -> tuple[int, str | None]:
         kind = type(change).__name__
         values = names_of(f"{what}: {kind}", change.values, f'{kind}(["compact"])')
         return APPEND if isinstance(change, Append) else SUBTRACT, ",".join(values)
-    if isinstance(change, bool):
-        return SET, str(change).lower()
-    if isinstance(change, str | int | float):
-        return SET, str(change)
-    raise ConfigError(f"{what}: a {type(change).__name__} is not a text, a number, None, Append or Subtract")
+    return SET, value_of(what, change, "a text, a number, None, Append or Subtract")

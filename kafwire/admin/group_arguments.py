@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafwire.admin.arguments import names_of, text_of
+from kafwire.admin.arguments import names_of, partition_of, partitions_of, text_of
 from kafwire.admin.group_types import GROUP_TYPES, GroupMember
 from kafwire.cluster.offset_requests import OffsetToCommit
 from kafwire.errors import ConfigError
@@ -14,13 +14,10 @@ from kafwire.types import TopicPartition
 
 __all__ = [
     "MemberName",
-    "chosen_of",
     "deleted_of",
     "groups_of",
     "members_of",
     "offsets_of",
-    "partition_of",
-    "partitions_of",
     "reason_of",
     "type_of",
 ]
@@ -29,20 +26,6 @@ MemberName = tuple[str, str | None]  # member id and instance id, of which Leave
 
 _REASON = "an administrator removed the member"
 _LONGEST_REASON = 255
-_PARTITION = "write a partition: TopicPartition(topic, 0)"
-
-
-def chosen_of(what: str, names: Any, known: Sequence[str]) -> list[str]:
-    """Return the chosen ones of known names; None: none are chosen."""
-    if names is None:
-        return []
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise ConfigError(f"{what}={names!r}: write a list: {what}=[{known[0]!r}]")
-    chosen = list(dict.fromkeys(names))
-    for name in chosen:
-        if name not in known:
-            raise ConfigError(f"{what}: {name!r} is not one of {', '.join(known)}")
-    return chosen
 
 
 def type_of(value: Any) -> str | None:
@@ -50,23 +33,6 @@ def type_of(value: Any) -> str | None:
     if value is not None and value not in GROUP_TYPES:
         raise ConfigError(f"type={value!r}: it must be one of {', '.join(GROUP_TYPES)}, or None")
     return None if value is None else str(value)
-
-
-def partition_of(value: Any) -> TopicPartition:
-    """Return a partition."""
-    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str) or not value[0]:
-        raise ConfigError(f"{value!r}: {_PARTITION}")
-    number = natural(value[1])
-    if number is None or number >= 1 << 31:
-        raise ConfigError(f"{value!r}: the partition {value[1]!r} is not a whole number from 0")
-    return TopicPartition(value[0], number)
-
-
-def partitions_of(what: str, values: Any) -> list[TopicPartition]:
-    """Return a list of partitions without repetitions."""
-    if isinstance(values, str | tuple) or not isinstance(values, Iterable):
-        raise ConfigError(f"{what}={values!r}: write a list of partitions: [TopicPartition(topic, 0)]")
-    return list(dict.fromkeys(partition_of(value) for value in values))
 
 
 def groups_of(groups: Any) -> dict[str, list[TopicPartition] | None]:
@@ -107,17 +73,19 @@ def members_of(members: Any, instance_ids: Any = None) -> dict[str, MemberName]:
     """Return the members to remove, by their ids. A static member of a description goes by its instance id."""
     if isinstance(members, str) or not isinstance(members, Iterable):
         raise ConfigError(f"members={members!r}: write a list of member ids, or of members of describe_groups")
-    found: dict[str, MemberName] = {}
+    named: list[MemberName] = []
     for each in members:
-        if isinstance(each, GroupMember):
-            instance_id = each.instance_id
-            found[instance_id or each.member_id] = ("", instance_id) if instance_id else (each.member_id, None)
+        if not isinstance(each, GroupMember):
+            named.append((text_of("members", each), None))
         else:
-            found[text_of("members", each)] = (each, None)
-    for name in () if instance_ids is None else names_of("instance_ids", instance_ids, 'instance_ids=["worker-1"]'):
-        if found.get(name, ("", name)) != ("", name):
+            named.append(("", each.instance_id) if each.instance_id else (each.member_id, None))
+    if instance_ids is not None:
+        named += [("", name) for name in names_of("instance_ids", instance_ids, 'instance_ids=["worker-1"]')]
+    found: dict[str, MemberName] = {}
+    for member_id, instance_id in named:
+        name = instance_id or member_id
+        if found.setdefault(name, (member_id, instance_id)) != (member_id, instance_id):
             raise ConfigError(f"{name!r} is both a member id and an instance id: remove them by two calls")
-        found[name] = ("", name)
     return found
 
 

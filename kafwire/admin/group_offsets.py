@@ -19,7 +19,7 @@ from kafwire.admin.groups import OTHER_TYPE
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import AdminRequests
 from kafwire.admin.requirements import needs
-from kafwire.admin.routes import Coordinators
+from kafwire.admin.routes import AT_COORDINATOR, Coordinators
 from kafwire.cluster.coordinator import GROUP
 from kafwire.cluster.group_offsets import MEMBERS_ONLY
 from kafwire.cluster.offset_requests import (
@@ -52,6 +52,11 @@ class GroupOffset:
         metadata: the text that was committed with it.
         lag: the number of records that a share group has not processed; None if the broker does not know it, and for
             groups of other types, whose lag is the end offset minus `offset`.
+
+    Example:
+        >>> from kafwire.admin import GroupOffset
+        >>> GroupOffset(5, metadata="checked").offset
+        5
     """
 
     __module__ = "kafwire.admin"
@@ -62,6 +67,9 @@ class GroupOffset:
 
 
 Offsets = dict[TopicPartition, GroupOffset | None]
+
+# An open transaction may change the offset. Java's listing leaves out partitions with any error.
+RETRIED = AT_COORDINATOR | {ErrorCode.UNSTABLE_OFFSET_COMMIT}
 
 
 class GroupOffsetCalls(AdminRequests):
@@ -86,8 +94,7 @@ class GroupOffsetCalls(AdminRequests):
                 found |= await _start_offsets(route, broker, {group: wanted[group] for group in share})
             return found
 
-        also = {ErrorCode.UNSTABLE_OFFSET_COMMIT}  # until the transaction ends
-        route: Coordinators[str] = self._coordinators(GROUP, also=also)
+        route: Coordinators[str] = self._coordinators(GROUP, also=RETRIED)
         return self._work(wanted, route, send, "listing the offsets of groups", timeout_ms_of(timeout))
 
     def alter_group_offsets(
@@ -154,7 +161,7 @@ async def _committed(
     async def ask(some: Mapping[str, Collection[TopicPartition] | None]) -> dict[str, Offsets | KafkaError]:
         message = fetch_request(some, version, {}, require_stable=stable)
         response = await route.call(broker, message, version)
-        parts = fetched_groups(response, some, version, f"broker {broker}")
+        parts = fetched_groups(response, some, version)
         return {group: _offsets_in(part, group, some[group], version) for group, part in parts.items()}
 
     if version >= request.GROUPS:
@@ -167,25 +174,43 @@ def _offsets_in(
     part: Any, group: str, partitions: Collection[TopicPartition] | None, version: int
 ) -> Offsets | KafkaError:
     """Return the offsets of one group in an OffsetFetch response."""
-    what = f"listing the offsets of group {group}"
-    if part.error_code:
-        return broker_error(part.error_code, what, api="OffsetFetch", group=group)
+    api, what = "OffsetFetch", f"listing the offsets of group {group}"
+    error = error_of(part, what, api, group=group)
+    if error is not None:
+        return error
     found, codes = fetched(part.topics, partitions, {}, version)
-    for (topic, partition), code in sorted(codes, key=_is_unstable):  # a permanent error before one that passes
-        return broker_error(code, f"{what}: {topic}-{partition}", api="OffsetFetch", topic=topic, group=group)
     offsets: Offsets = {
         TopicPartition(*where): None
         if its is None
         else GroupOffset(its.offset, its.leader_epoch if its.leader_epoch >= 0 else None, its.metadata)
         for where, its in found.items()
     }
-    if partitions is None:
-        return {where: its for where, its in offsets.items() if its is not None}
-    return {where: offsets.get(where) for where in partitions}
+    errors: dict[TopicPartition, KafkaError] = {
+        TopicPartition(*where): broker_error(code, f"{what}: {_text(where)}", api=api, topic=where[0], group=group)
+        for where, code in codes
+    }
+    return _complete(what, partitions, offsets, errors)
 
 
-def _is_unstable(failed: tuple[Partition, int]) -> bool:
-    return failed[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+def _complete(
+    what: str,
+    partitions: Collection[TopicPartition] | None,
+    offsets: Offsets,
+    errors: dict[TopicPartition, KafkaError],
+) -> Offsets | KafkaError:
+    """Return the offsets, or the error of a group with partitions that failed, or that the response lacks."""
+    if partitions is not None:
+        missing = [where for where in partitions if where not in offsets and where not in errors]
+        errors |= {where: ProtocolError(f"{what}: the response lacks {_text(where)}") for where in missing}
+        offsets = {where: offsets[where] for where in partitions if where in offsets}
+    if not errors:
+        return offsets
+    final = [each for each in errors.values() if not (isinstance(each, BrokerError) and each.code in RETRIED)]
+    return Outcomes(offsets, errors).error() if final else next(iter(errors.values()))
+
+
+def _text(where: Partition) -> str:
+    return f"{where[0]}-{where[1]}"
 
 
 async def _version(route: Coordinators[Any], broker: int, request: Any) -> int:
@@ -252,17 +277,21 @@ async def _forget_all_of(
     route: Coordinators[Any], broker: int, group: str, topics: Collection[str]
 ) -> dict[TopicPartition | str, KafkaError | None]:
     """Delete the committed offsets of all partitions of topics. The error of a topic is that of a partition."""
-    committed = (await _committed(route, broker, {group: None}, stable=False))[group]
+    committed = (await _committed(route, broker, {group: None}, stable=False)).get(group)
+    if committed is None:
+        return {}
     if isinstance(committed, KafkaError):
         return dict.fromkeys(topics, committed)
-    places = [where for where in committed if where.topic in topics]
     # The response for a topic without offsets tells whether topic and group exist.
-    places += [TopicPartition(topic, 0) for topic in topics if all(where.topic != topic for where in places)]
-    found: dict[TopicPartition | str, KafkaError | None] = dict.fromkeys(topics)
-    for where, error in (await _forget(route, broker, group, places)).items():
-        topic = where if isinstance(where, str) else where.topic
-        found[topic] = found[topic] or error
-    return found
+    places = {
+        topic: [where for where in committed if where.topic == topic] or [TopicPartition(topic, 0)] for topic in topics
+    }
+    found = await _forget(route, broker, group, [where for its in places.values() for where in its])
+    return {
+        topic: next((error for where in its if (error := found[where]) is not None), None)
+        for topic, its in places.items()
+        if all(where in found for where in its)
+    }
 
 
 # -- share groups
@@ -278,7 +307,7 @@ async def _share_groups(route: Coordinators[Any], broker: int, groups: Collectio
         error = error_of(each, f"describing group {each.group_id}", "ShareGroupDescribe", group=each.group_id)
         if isinstance(error, BrokerError) and error.retriable:
             raise error
-    return [each.group_id for each in response.groups if each.error_code not in OTHER_TYPE]
+    return [each.group_id for each in response.groups if each.group_id in groups and each.error_code not in OTHER_TYPE]
 
 
 def _is_missing(errors: Iterable[KafkaError | None]) -> bool:
@@ -301,25 +330,31 @@ async def _start_offsets(
             ]
         asked.append(request.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=topics))
     response = await route.call(broker, request(groups=asked))
-    return {each.group_id: _start_offsets_in(each, each.group_id) for each in response.groups}
+    return {
+        each.group_id: _start_offsets_in(each, each.group_id, groups[each.group_id])
+        for each in response.groups
+        if each.group_id in groups
+    }
 
 
-def _start_offsets_in(part: Any, group: str) -> Offsets | KafkaError:
+def _start_offsets_in(part: Any, group: str, partitions: Collection[TopicPartition] | None) -> Offsets | KafkaError:
     api, what = "DescribeShareGroupOffsets", f"listing the offsets of group {group}"
     error = error_of(part, what, api, group=group)
     if error is not None:
         return error
     found: Offsets = {}
+    errors: dict[TopicPartition, KafkaError] = {}
     for topic in part.topics:
         for each in topic.partitions:
             where = TopicPartition(topic.topic_name, each.partition_index)
-            error = error_of(each, f"{what}: {where.topic}-{where.partition}", api, topic=where.topic, group=group)
+            error = error_of(each, f"{what}: {_text(where)}", api, topic=where.topic, group=group)
             if error is not None:
-                return error
+                errors[where] = error
+                continue
             epoch = each.leader_epoch if each.leader_epoch >= 0 else None
             lag = each.lag if each.lag >= 0 else None
             found[where] = GroupOffset(each.start_offset, epoch, lag=lag) if each.start_offset >= 0 else None
-    return found
+    return _complete(what, partitions, found, errors)
 
 
 async def _move_start(

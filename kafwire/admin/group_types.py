@@ -43,6 +43,11 @@ class GroupListing:
         state: the state, for example "Stable"; "" from brokers before Kafka 2.6.
         protocol_type: the type of its members, for example "consumer"; "" if it has only offsets.
         coordinator: the broker that listed it.
+
+    Example:
+        >>> from kafwire.admin import GroupListing
+        >>> GroupListing("board", "consumer", "Stable", "consumer", 1).state
+        'Stable'
     """
 
     __module__ = "kafwire.admin"
@@ -85,6 +90,11 @@ class StreamsAssignment:
         active: the tasks that it processes.
         standby: the tasks whose state it keeps as a copy.
         warmup: the tasks whose state it restores before it processes them.
+
+    Example:
+        >>> from kafwire.admin import StreamsAssignment, StreamsTask
+        >>> str(StreamsAssignment(active=(StreamsTask("0", 1),)).active[0])
+        '0_1'
     """
 
     __module__ = "kafwire.admin"
@@ -106,6 +116,11 @@ class StreamsMember:
         target_assignment: the tasks that it moves to.
         task_offsets: for each task with state, the sum of the offsets that the member has restored.
         task_end_offsets: for each of these tasks, the sum of the end offsets.
+
+    Example:
+        >>> from kafwire.admin import StreamsAssignment, StreamsMember
+        >>> StreamsMember(1, "p", None, {}, StreamsAssignment(), StreamsAssignment(), {}, {}).topology_epoch
+        1
     """
 
     __module__ = "kafwire.admin"
@@ -138,6 +153,12 @@ class GroupMember:
         rack_id: its rack; None if it has none.
         streams: its tasks and so on; None except in streams groups.
         problem: the reason why the assignment of a classic member cannot be decoded; its partitions are then unknown.
+
+    Example:
+        >>> import kafwire
+        >>> from kafwire.admin import GroupMember
+        >>> GroupMember("m", None, "board", "10.0.0.1", "consumer", 3, (kafwire.TopicPartition("flights", 0),)).epoch
+        3
     """
 
     __module__ = "kafwire.admin"
@@ -165,6 +186,11 @@ class InternalTopic:
         partitions: the number of its partitions; 0 if other topics decide it.
         replication_factor: the number of replicas; 0 or -1: the broker's default.
         config: its configuration.
+
+    Example:
+        >>> from kafwire.admin import InternalTopic
+        >>> InternalTopic("counts-changelog", 6, 3, {"cleanup.policy": "compact"}).partitions
+        6
     """
 
     __module__ = "kafwire.admin"
@@ -184,6 +210,11 @@ class StreamsSubtopology:
         repartition_sink_topics: the repartition topics that it writes.
         repartition_source_topics: the repartition topics that it reads.
         state_changelog_topics: the changelogs of its stores.
+
+    Example:
+        >>> from kafwire.admin import StreamsSubtopology
+        >>> StreamsSubtopology("0", ("flights",), (), (), ()).source_topics
+        ('flights',)
     """
 
     __module__ = "kafwire.admin"
@@ -205,6 +236,11 @@ class TopologyNode:
         sink_topic: the topic of a sink; None for other nodes, and if the program chooses it for each record.
         stores: the stores of a processor.
         successors: the names of the nodes to which it passes records.
+
+    Example:
+        >>> from kafwire.admin import TopologyNode
+        >>> TopologyNode("flights-source", "source", ("flights",), None, (), ("count",)).successors
+        ('count',)
     """
 
     __module__ = "kafwire.admin"
@@ -223,6 +259,12 @@ class TopologyDescription:
     Args:
         subtopologies: the nodes of each subtopology, by its id.
         global_stores: source and processor of each global store.
+
+    Example:
+        >>> from kafwire.admin import TopologyDescription, TopologyNode
+        >>> source = TopologyNode("all", "source", ("flights",), None, (), ())
+        >>> TopologyDescription({"0": (source,)}, ()).subtopologies["0"][0].name
+        'all'
     """
 
     __module__ = "kafwire.admin"
@@ -239,6 +281,11 @@ class StreamsTopology:
         subtopologies: its parts.
         description: the processing graph, if `topology_description` was asked for and the broker stores it.
         description_status: "not_requested", "not_stored", "error" or "available".
+
+    Example:
+        >>> from kafwire.admin import StreamsTopology
+        >>> StreamsTopology(1, ()).description_status
+        'not_requested'
     """
 
     __module__ = "kafwire.admin"
@@ -294,5 +341,12 @@ class GroupDescription:
         return self.state in {EMPTY, "Dead"}
 
     def owners(self, partition: TopicPartition) -> list[GroupMember]:
-        """Return the members that read a partition: at most one, except in share groups."""
+        """Return the members that read a partition: at most one, except in share groups.
+
+        Args:
+            partition: the partition.
+
+        Returns:
+            The members, in the order of `members`.
+        """
         return [member for member in self.members if partition in member.assignment]

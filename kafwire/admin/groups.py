@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafwire import protocol
-from kafwire.admin.arguments import names_of, text_of, timeout_ms_of
+from kafwire.admin.arguments import chosen_of, names_of, text_of, timeout_ms_of
 from kafwire.admin.asking import ask, error_of
-from kafwire.admin.group_arguments import MemberName, chosen_of, members_of, reason_of
+from kafwire.admin.group_arguments import MemberName, members_of, reason_of
 from kafwire.admin.group_descriptions import (
     classic_group,
     consumer_group,
@@ -68,7 +68,7 @@ class GroupCalls(AdminRequests):
         """List the groups of each broker."""
         wanted_states = chosen_of("states", states, GROUP_STATES)
         wanted_types = chosen_of("types", types, GROUP_TYPES)
-        kinds = None if protocol_types is None else set(_texts("protocol_types", protocol_types))
+        kinds = set() if protocol_types is None else set(_texts("protocol_types", protocol_types))
         # Brokers write this state in two ways, and filter by the second.
         asked_states = [*wanted_states, *(["not_ready"] if NOT_READY in wanted_states else [])]
         request: Any = protocol.ListGroupsRequest
@@ -83,7 +83,7 @@ class GroupCalls(AdminRequests):
                 response = await route.call(broker, request(states_filter=asked_states, types_filter=asked_types))
             error = error_of(response, f"listing the groups of broker {broker}", "ListGroups")
             found = [_listing(each, broker) for each in response.groups]
-            return {broker: error or [each for each in found if kinds is None or each.protocol_type in kinds]}
+            return {broker: error or [each for each in found if not kinds or each.protocol_type in kinds]}
 
         route = self._given(_itself, also=LOADING)
         return self._everywhere(route, send, "listing groups", timeout_ms_of(timeout))
@@ -127,21 +127,20 @@ class GroupCalls(AdminRequests):
         """Remove members from a group; without any name: all."""
         text_of("group", group)
         is_all = members is None and instance_ids is None
-        named = {} if is_all else members_of(() if members is None else members, instance_ids)
+        given = {} if is_all else members_of(() if members is None else members, instance_ids)
         why, limit_ms = reason_of(reason), timeout_ms_of(timeout)
         what = f"removing members of group {group}"
         route: Coordinators[str] = self._coordinators(GROUP, lambda _: group)
 
         async def run() -> Outcomes[str, None]:
-            started_ms = self._cluster.engine.now_ms()
-            leaving = members_of(await self._members(group, limit_ms)) if is_all else named
+            left_ms = self._time_limit(limit_ms)
+            leaving = members_of(await self._members(group, left_ms())) if is_all else given
 
             async def send(broker: int, asked: list[str]) -> Mapping[str, KafkaError | None]:
-                names = {name: leaving[name] for name in asked}
-                return await _leave(route, broker, group, names, why, is_given=reason is not None)
+                named = [leaving[name] for name in asked]
+                return await _leave(route, broker, group, named, why, is_given=reason is not None)
 
-            left_ms = None if limit_ms is None else limit_ms - (self._cluster.engine.now_ms() - started_ms)
-            return await ask(self._cluster, leaving, route, send, what, left_ms)
+            return await ask(self._cluster, leaving, route, send, what, left_ms())
 
         return run
 
@@ -156,7 +155,7 @@ class GroupCalls(AdminRequests):
         if outcomes.errors:
             raise outcomes.error()
         its = outcomes.results[group]
-        if its.type in (SHARE, STREAMS) and its.members:
+        if its.type in (SHARE, STREAMS):
             text = f"group {group} is a {its.type} group: Kafka removes members of classic and consumer groups only"
             raise ConfigError(f"{text}; stop the clients")
         return its.members
@@ -207,10 +206,7 @@ class GroupCalls(AdminRequests):
         named = [request.MetadataRequestTopic(name=name) for name in sorted(topics)]
         response = await self._cluster.call_once(request(topics=named, allow_auto_topic_creation=False))
         return {
-            TopicPartition(topic.name, part.partition_index)
-            for topic in response.topics
-            if not topic.error_code
-            for part in topic.partitions
+            TopicPartition(topic.name, part.partition_index) for topic in response.topics for part in topic.partitions
         }
 
 
@@ -250,7 +246,7 @@ def _texts(what: str, values: Any) -> list[str]:
 
 
 async def _leave(
-    route: Coordinators[str], broker: int, group: str, names: Mapping[str, MemberName], reason: str, *, is_given: bool
+    route: Coordinators[str], broker: int, group: str, members: Iterable[MemberName], reason: str, *, is_given: bool
 ) -> dict[str, KafkaError | None]:
     """Remove members by one LeaveGroup. Return the error of each, or None."""
     request: Any = protocol.LeaveGroupRequest
@@ -258,18 +254,18 @@ async def _leave(
     if is_given and version is not None and version < request.REASONS:
         text = f"reason={reason!r} needs Kafka 3.2 or newer: leave it out, as broker {broker} is older"
         raise ProtocolError(text, api=request.__name__, version=version)
-    by_name = {identity: name for name, identity in names.items()}
-    members = [
+    named = [
         request.MemberIdentity(member_id=member_id, group_instance_id=instance_id, reason=reason)
-        for member_id, instance_id in by_name
+        for member_id, instance_id in members
     ]
     with needs(request, "remove_members", "2.4"):
-        response = await route.call(broker, request(group_id=group, members=members))
+        response = await route.call(broker, request(group_id=group, members=named))
     error = error_of(response, f"removing members of group {group}", "LeaveGroup", group=group)
     if error is not None:
         raise error
     found: dict[str, KafkaError | None] = {}
     for each in response.members:
-        name = by_name.get((each.member_id, each.group_instance_id)) or each.group_instance_id or each.member_id
+        # Kafka 4.0 adds the member id of a static member of a consumer group.
+        name = each.group_instance_id or each.member_id
         found[name] = error_of(each, f"removing member {name} of group {group}", "LeaveGroup", group=group)
     return found

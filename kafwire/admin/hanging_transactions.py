@@ -5,7 +5,7 @@ A partition with one hides all later records from readers of committed records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafwire import protocol
@@ -25,7 +25,7 @@ from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.interfaces import Work
 from kafwire.types import TopicPartition
 
-__all__ = ["HangingTransaction", "HangingTransactionCalls", "sorted_hanging"]
+__all__ = ["HangingTransaction", "HangingTransactionCalls", "open_transactions", "sorted_hanging"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,12 @@ class HangingTransaction:
         coordinator_epoch: the coordinator's epoch in the producer's last marker; None if no marker was written.
         start_offset: the transaction's first offset in the partition.
         last_timestamp_ms: the timestamp of its last record, in milliseconds since the epoch.
+
+    Example:
+        >>> import kafwire
+        >>> from kafwire.admin import HangingTransaction
+        >>> HangingTransaction(kafwire.TopicPartition("flights", 0), 1000, 0, None, 17, 1374883200000).start_offset
+        17
     """
 
     __module__ = "kafwire.admin"
@@ -65,23 +71,23 @@ class HangingTransactionCalls(TransactionCalls):
         timeout_ms = timeout_ms_of(timeout)
 
         async def find() -> Found:
-            now_ms = self._cluster.engine.now_ms
-            limit_ms = self._cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-            deadline = now_ms() + limit_ms
-            partitions = await self._partitions(names, node, limit_ms)
+            left_ms = self._time_limit(timeout_ms)
+            partitions = await self._partitions(names, node, left_ms())
             # Half of the time: a partition without a leader would use all of it.
-            described = await self._producers(partitions, node, (deadline - now_ms()) / 2)()
+            described = await self._producers(partitions, node, left_ms() / 2)()
             before_ms = self._cluster.engine.clock.time_ns() // 1_000_000 - least_ms
             old = {
-                where: [each for each in _open(where, producers) if each.last_timestamp_ms < before_ms]
+                where: [each for each in open_transactions(where, producers) if each.last_timestamp_ms < before_ms]
                 for where, producers in described.results.items()
             }
-            hanging = await self._unknown_to_coordinators(old, deadline - now_ms())
+            hanging = await self._unknown_to_coordinators(old, left_ms)
             if hanging:
                 # A transaction may have ended since its partition was described.
-                again = await self._producers(sorted({each.partition for each in hanging}), node, deadline - now_ms())()
+                again = await self._producers(sorted({each.partition for each in hanging}), node, left_ms())()
                 described.errors.update(again.errors)
-                hanging &= {each for where, producers in again.results.items() for each in _open(where, producers)}
+                hanging &= {
+                    each for where, producers in again.results.items() for each in open_transactions(where, producers)
+                }
             if names is None:
                 self._cluster.forget({where.topic for where in partitions})  # later calls need not refresh all topics
             results = {where: [each for each in its if each in hanging] for where, its in old.items()}
@@ -110,22 +116,20 @@ class HangingTransactionCalls(TransactionCalls):
         ]
 
     async def _unknown_to_coordinators(
-        self, found: Mapping[TopicPartition, list[HangingTransaction]], timeout_ms: float
+        self, found: Mapping[TopicPartition, list[HangingTransaction]], left_ms: Callable[[], float]
     ) -> set[HangingTransaction]:
         """Return the transactions that no coordinator will end. Without the responses of all, this is not known."""
         suspects = {each for its in found.values() for each in its}
         if not suspects:
             return set()
-        started_ms = self._cluster.engine.now_ms()
         request = protocol.ListTransactionsRequest(
             producer_id_filters=sorted({each.producer_id for each in suspects}),
         )
-        listed = await self._listings(request, "", timeout_ms)()
+        listed = await self._listings(request, "", left_ms())()
         if listed.errors:
             raise listed.error()
         ids = {each.producer_id: each.transactional_id for its in listed.results.values() for each in its}
-        left_ms = timeout_ms - (self._cluster.engine.now_ms() - started_ms)
-        described = await self._descriptions(sorted(set(ids.values())), left_ms)()
+        described = await self._descriptions(sorted(set(ids.values())), left_ms())()
         for error in described.errors.values():
             if not (isinstance(error, BrokerError) and error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND):
                 raise error
@@ -140,7 +144,8 @@ def _hangs(
     return known is None or transaction.partition not in known.partitions
 
 
-def _open(where: TopicPartition, producers: Iterable[ProducerState]) -> list[HangingTransaction]:
+def open_transactions(where: TopicPartition, producers: Iterable[ProducerState]) -> list[HangingTransaction]:
+    """Return the open transactions of a partition, which may hang."""
     return [
         HangingTransaction(
             where,

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import text_of, timeout_ms_of
+from kafwire.admin.arguments import node_of, text_of, timeout_ms_of
 from kafwire.admin.asking import error_of
-from kafwire.admin.replica_arguments import node_of
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
 from kafwire.admin.requirements import needs
 from kafwire.error_codes import ErrorCode
@@ -23,6 +22,7 @@ __all__ = ["MetadataQuorum", "QuorumCalls", "QuorumReplica", "RaftVoterEndpoint"
 
 METADATA_TOPIC = "__cluster_metadata"
 HIGHEST_PORT = 0xFFFF
+VOTERS_SINCE = "3.9 (with KRaft)"
 # The leader moved, or the request was not forwarded in time: the response of a later request differs.
 MOVING = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
 
@@ -157,49 +157,25 @@ class QuorumCalls(AdminRequests):
                 request.Listener(name=each.name, host=each.host, port=each.port) for each in _endpoints(endpoints)
             ],
         )
-        what = f"adding voter {voter_id}"
-
-        async def send(broker: int) -> KafkaError | None:
-            with needs(request, "add_raft_voter", "3.9 (with KRaft)"):
-                response = await route.call(broker, message)
-            return error_of(response, what, "AddRaftVoter")
-
-        route = self._any()
-        return self._single(route, send, what, timeout_ms_of(timeout))
+        return self._command(message, f"adding voter {voter_id}", ("add_raft_voter", VOTERS_SINCE), timeout)
 
     def remove_raft_voter(
         self, voter_id: int, directory_id: uuid.UUID | str, *, cluster_id: str | None, timeout: float | None
     ) -> Work[None]:
         """Remove a controller from the voters."""
-        request: Any = protocol.RemoveRaftVoterRequest
-        message = request(
+        message = protocol.RemoveRaftVoterRequest(
             cluster_id=None if cluster_id is None else text_of("cluster_id", cluster_id),
             voter_id=node_of("voter_id", voter_id),
             voter_directory_id=directory_id_of(directory_id),
         )
-        what = f"removing voter {voter_id}"
-
-        async def send(broker: int) -> KafkaError | None:
-            with needs(request, "remove_raft_voter", "3.9 (with KRaft)"):
-                response = await route.call(broker, message)
-            return error_of(response, what, "RemoveRaftVoter")
-
-        route = self._any()
-        return self._single(route, send, what, timeout_ms_of(timeout))
+        return self._command(message, f"removing voter {voter_id}", ("remove_raft_voter", VOTERS_SINCE), timeout)
 
     def unregister_controller(self, controller_id: int, *, timeout: float | None) -> Work[None]:
         """Remove the registration of a controller that will not come back."""
-        request: Any = protocol.UnregisterControllerRequest
-        message = request(controller_id=node_of("controller_id", controller_id))
-        what = f"unregistering controller {controller_id}"
-
-        async def send(broker: int) -> KafkaError | None:
-            with needs(request, "unregister_controller", "4.4"):
-                response = await route.call(broker, message)
-            return error_of(response, what, "UnregisterController")
-
-        route = self._any(also={ErrorCode.REQUEST_TIMED_OUT})
-        return self._single(route, send, what, timeout_ms_of(timeout))
+        message = protocol.UnregisterControllerRequest(controller_id=node_of("controller_id", controller_id))
+        needed = "unregister_controller", "4.4"
+        late = {ErrorCode.REQUEST_TIMED_OUT}
+        return self._command(message, f"unregistering controller {controller_id}", needed, timeout, also=late)
 
 
 def directory_id_of(value: Any) -> uuid.UUID:

@@ -172,7 +172,7 @@ def _named(which: QuotaEntity | QuotaFilter) -> list[tuple[str, str | QuotaMatch
             raise ConfigError(f"{field}=QuotaMatch.ANY is for filters: an entity has a name, or QuotaMatch.DEFAULT")
         found.append((kind, name))
     if len(found) > 1 and which.ip is not None:
-        raise ConfigError("ip: quotas of addresses depend on no user and no client id: leave those out")
+        raise ConfigError("ip excludes user and client_id: the quota of an address has neither")
     return found
 
 
@@ -217,7 +217,7 @@ def _entity(parts: Any) -> QuotaEntity:
     fields = {kind: field for field, kind in ENTITY_TYPES.items()}
     unknown = next((part.entity_type for part in parts if part.entity_type not in fields), None)
     if unknown is not None:
-        raise ProtocolError(f"a quota's entity of the type {unknown!r}, which kafwire does not know")
+        raise ProtocolError(f"the response has a quota of the unknown entity type {unknown!r}")
     return QuotaEntity(
         **{
             fields[part.entity_type]: QuotaMatch.DEFAULT if part.entity_name is None else part.entity_name

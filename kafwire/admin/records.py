@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from kafwire import protocol
-from kafwire.admin.arguments import timeout_ms_of
+from kafwire.admin.arguments import partition_of, timeout_ms_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
-from kafwire.admin.routes import by_topic
 from kafwire.cluster.list_offsets import LogEnd, Partition, Place, request_of
-from kafwire.cluster.offset_spec import isolation_number, partition_of, place_of
+from kafwire.cluster.offset_requests import by_topic
+from kafwire.cluster.offset_spec import isolation_number, place_of
 from kafwire.errors import ConfigError, KafkaError, ProtocolError
 from kafwire.integers import natural
 from kafwire.lazy_dataclass import dataclass
@@ -106,14 +106,12 @@ class RecordCalls(AdminRequests):
         level = isolation_number(isolation_level)
 
         async def send(broker: int, keys: list[TopicPartition]) -> Mapping[TopicPartition, ListedOffset | KafkaError]:
-            connection = self._cluster.connection(broker, "control")
-            await connection.open()
-            version = connection.version_of(ListOffsetsRequest)
+            version = await route.version_of(broker, ListOffsetsRequest)
             found: dict[TopicPartition, ListedOffset | KafkaError] = {}
             for key in keys:
                 since, kafka = SINCE.get(places[key], (0, ""))
                 if version < since:
-                    text = f"{_name(places[key])!r} needs Kafka {kafka} or newer, not {connection.where}"
+                    text = f"{_name(places[key])!r} needs Kafka {kafka} or newer, which broker {broker} is not"
                     found[key] = ProtocolError(text, api="ListOffsetsRequest")
             wanted: dict[Partition, Place] = {key: places[key] for key in keys if key not in found}
             if wanted:

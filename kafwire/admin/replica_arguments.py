@@ -1,27 +1,15 @@
-"""Checks of brokers, partitions and replicas that calls name. Each raises `ConfigError`. Pure."""
+"""The replicas that calls name. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from kafwire.admin.arguments import node_of, partition_of
 from kafwire.errors import ConfigError
-from kafwire.integers import integer
 from kafwire.types import TopicPartition
 
-__all__ = [
-    "Directories",
-    "Reassigned",
-    "TopicPartitionReplica",
-    "flag_of",
-    "node_of",
-    "nodes_of",
-    "partition_of",
-    "partitions_of",
-    "replica_of",
-]
-
-HIGHEST = 0x7FFFFFFF
+__all__ = ["Directories", "Reassigned", "TopicPartitionReplica", "replica_of"]
 
 
 class TopicPartitionReplica(NamedTuple):
@@ -48,44 +36,6 @@ TopicPartitionReplica.__module__ = "kafwire.admin"
 # The keys of a mapping are invariant: each kind of key is an alternative.
 Reassigned: TypeAlias = Mapping[TopicPartition, Sequence[int] | None] | Mapping[tuple[str, int], Sequence[int] | None]
 Directories: TypeAlias = Mapping[TopicPartitionReplica, str] | Mapping[tuple[str, int, int], str]
-
-
-def flag_of(what: str, value: Any) -> bool:
-    """Return a boolean; other values are refused, as a text would count as true."""
-    if not isinstance(value, bool):
-        raise ConfigError(f"{what}={value!r}: write True or False")
-    return value
-
-
-def node_of(what: str, value: Any) -> int:
-    """Return the id of a broker or controller."""
-    number = integer(value)
-    if number is None or not 0 <= number <= HIGHEST:
-        raise ConfigError(f"{what}={value!r}: it must be a node's id, a whole number from 0 on")
-    return number
-
-
-def nodes_of(what: str, values: Any, example: str) -> list[int]:
-    """Return a list of node ids."""
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise ConfigError(f"{what}={values!r}: write a list of node ids: {example}")
-    return [node_of(what, value) for value in values]
-
-
-def partition_of(value: Any) -> TopicPartition:
-    """Return a partition, given as one or as a tuple (topic, partition)."""
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and value[0]:
-        number = integer(value[1])
-        if number is not None and 0 <= number <= HIGHEST:
-            return TopicPartition(value[0], number)
-    raise ConfigError(f"{value!r} is not a partition: write TopicPartition(topic, 0), or the tuple (topic, 0)")
-
-
-def partitions_of(values: Any, example: str) -> list[TopicPartition]:
-    """Return a list of partitions without repetitions."""
-    if isinstance(values, str | bytes | TopicPartition) or not isinstance(values, Iterable):
-        raise ConfigError(f"partitions={values!r}: write a list of partitions: {example}")
-    return list(dict.fromkeys(map(partition_of, values)))
 
 
 def replica_of(value: Any) -> TopicPartitionReplica:

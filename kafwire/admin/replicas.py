@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import text_of, timeout_ms_of
-from kafwire.admin.asking import ask, error_of
+from kafwire.admin.arguments import flag_of, nodes_of, one_of, partition_of, partitions_of, text_of, timeout_ms_of
+from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
-from kafwire.admin.replica_arguments import (
-    Directories,
-    Reassigned,
-    TopicPartitionReplica,
-    flag_of,
-    nodes_of,
-    partition_of,
-    partitions_of,
-    replica_of,
-)
+from kafwire.admin.replica_arguments import Directories, Reassigned, TopicPartitionReplica, replica_of
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
 from kafwire.admin.requirements import needs
-from kafwire.admin.routes import Route, by_topic
+from kafwire.admin.routes import Route
+from kafwire.cluster.offset_requests import by_topic
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, broker_error
 from kafwire.lazy_dataclass import dataclass
@@ -132,25 +123,16 @@ class ReplicaCalls(AdminRequests):
         self, brokers: Iterable[int] | None, *, timeout: float | None
     ) -> Work[Outcomes[int, dict[str, LogDirDescription]]]:
         """Describe the log directories of brokers; None: of all of them."""
-        asked = None if brokers is None else nodes_of("brokers", brokers, "describe_log_dirs([1, 2])")
-        limit_ms = timeout_ms_of(timeout)
-        request: Any = protocol.DescribeLogDirsRequest
-        what = "describing log directories"
+        message = protocol.DescribeLogDirsRequest(topics=None)
+        what, limit_ms = "describing log directories", timeout_ms_of(timeout)
+
+        async def send(broker: int, _: list[int]) -> Mapping[int, dict[str, LogDirDescription] | KafkaError]:
+            return {broker: _log_dirs(await route.call(broker, message), broker)}
+
         route: Route[int] = self._given(lambda broker: broker)
-
-        async def send(broker: int, keys: list[int]) -> Mapping[int, dict[str, LogDirDescription] | KafkaError]:
-            return {keys[0]: _log_dirs(await route.call(broker, request(topics=None)), broker)}
-
-        async def run() -> Outcomes[int, dict[str, LogDirDescription]]:
-            now_ms, left_ms, found = self._cluster.engine.now_ms, limit_ms, asked
-            if found is None:
-                started_ms = now_ms()
-                await self._cluster.retrying(partial(self._cluster.refresh, at_once=True), what, limit_ms)
-                found = sorted(self._cluster.metadata.brokers)
-                left_ms = None if limit_ms is None else max(0.0, limit_ms - (now_ms() - started_ms))
-            return await ask(self._cluster, found, route, send, what, left_ms)
-
-        return run
+        if brokers is None:
+            return self._everywhere(route, send, what, limit_ms)
+        return self._work(nodes_of("brokers", brokers, "describe_log_dirs([1, 2])"), route, send, what, limit_ms)
 
     def describe_replica_log_dirs(
         self, replicas: Iterable[tuple[str, int, int]], *, timeout: float | None
@@ -273,7 +255,7 @@ class ReplicaCalls(AdminRequests):
         request: Any = protocol.ListPartitionReassignmentsRequest
         topics = None
         if partitions is not None:
-            asked = partitions_of(partitions, "list_partition_reassignments([(topic, 0)])")
+            asked = partitions_of("partitions", partitions)
             topics = [
                 request.ListPartitionReassignmentsTopics(name=topic, partition_indexes=numbers)
                 for topic, numbers in by_topic(asked).items()
@@ -298,8 +280,7 @@ class ReplicaCalls(AdminRequests):
         self, election_type: str, partitions: Iterable[tuple[str, int]] | None, *, timeout: float | None
     ) -> Work[Outcomes[TopicPartition, None]]:
         """Elect the leaders of these partitions, or of all that need it."""
-        if election_type not in ELECTION_TYPES:
-            raise ConfigError(f"election_type={election_type!r}: it must be one of {', '.join(ELECTION_TYPES)}")
+        one_of("election_type", election_type, ELECTION_TYPES)
         request: Any = protocol.ElectLeadersRequest
         what, limit_ms, route = f"electing {election_type} leaders", timeout_ms_of(timeout), self._any()
 
@@ -324,7 +305,7 @@ class ReplicaCalls(AdminRequests):
             return dict.fromkeys(keys, found) if isinstance(found, KafkaError) else found
 
         if partitions is not None:
-            asked = partitions_of(partitions, 'elect_leaders("preferred", [(topic, 0)])')
+            asked = partitions_of("partitions", partitions)
             return self._work(asked, route, send, what, limit_ms)
         whole = self._single(route, lambda broker: elect(broker, None), what, limit_ms)
 

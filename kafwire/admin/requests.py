@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
-from kafwire.admin.asking import Send, ask
+from kafwire.admin.arguments import timeout_ms_of
+from kafwire.admin.asking import Send, ask, error_of
 from kafwire.admin.outcomes import Outcomes
+from kafwire.admin.requirements import needs
 from kafwire.admin.routes import AnyBroker, Coordinators, GivenBrokers, Leaders, Route
 from kafwire.cluster.cluster import Cluster
 from kafwire.errors import KafkaError
@@ -57,6 +59,28 @@ class AdminRequests:
 
         return run
 
+    def _command(
+        self, message: Any, what: str, needed: tuple[str, str], timeout: float | None, *, also: Iterable[int] = ()
+    ) -> Work[None]:
+        """Return the work of a request to any broker, whose response has nothing but an error.
+
+        Args:
+            message: the request.
+            what: the call and its object: "unregistering broker 3".
+            needed: the name of the call, and the first Kafka release with it.
+            timeout: the limit of all attempts in seconds.
+            also: error codes after which the request is sent again too.
+        """
+        request = type(message)
+
+        async def send(broker: int) -> KafkaError | None:
+            with needs(request, *needed):
+                response = await route.call(broker, message)
+            return error_of(response, what, request.__name__.removesuffix("Request"))
+
+        route = self._any(also=also)
+        return self._single(route, send, what, timeout_ms_of(timeout))
+
     def _any(self, *, also: Iterable[int] = ()) -> AnyBroker[Any]:
         return AnyBroker(self._cluster, also=also)
 
@@ -66,13 +90,17 @@ class AdminRequests:
         """Return the work of a call to all brokers; its keys are their ids."""
 
         async def run() -> Outcomes[int, V]:
-            started_ms = self._cluster.engine.now_ms()
-            limit_ms = self._cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-            await self._cluster.retrying(partial(self._cluster.refresh, at_once=True), what, limit_ms)
-            left_ms = limit_ms - (self._cluster.engine.now_ms() - started_ms)
-            return await ask(self._cluster, sorted(self._cluster.metadata.brokers), route, send, what, left_ms)
+            left_ms = self._time_limit(timeout_ms)
+            await self._cluster.retrying(partial(self._cluster.refresh, at_once=True), what, left_ms())
+            return await ask(self._cluster, sorted(self._cluster.metadata.brokers), route, send, what, left_ms())
 
         return run
+
+    def _time_limit(self, timeout_ms: float | None) -> Callable[[], float]:
+        """Start the time limit of a call with several steps: a function that returns the milliseconds left."""
+        now_ms = self._cluster.engine.now_ms
+        deadline = now_ms() + (self._cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        return lambda: deadline - now_ms()
 
     def _given(self, broker_of: Callable[[K], int], *, also: Iterable[int] = ()) -> GivenBrokers[K]:
         return GivenBrokers(self._cluster, broker_of, also=also)

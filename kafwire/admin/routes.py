@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import COORDINATOR, COORDINATOR_ERRORS, find_coordinators
 from kafwire.cluster.leader_errors import LEADER_ERRORS
+from kafwire.cluster.topic_lookup import UnknownResponses
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
@@ -29,7 +30,6 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 __all__ = ["ANY", "AnyBroker", "Coordinators", "GivenBrokers", "Leaders", "Route"]
 
 ANY = -1  # any broker, or the controller where only it executes the request
-BELIEVED = 3  # metadata responses of several brokers that lack a topic: it does not exist
 Found = tuple[dict[int, list[K]], dict[K, KafkaError]]
 
 
@@ -83,22 +83,20 @@ class _Direct(Generic[K]):
         self._cluster = cluster
         self.retried = self.retried.union(also)
 
-    async def version_of(self, broker: int, request: type[Any]) -> int:
+    async def version_of(self, broker: int, request: type[Any], at_most: int | None = None) -> int:
         """Return the version in which a broker gets requests of a class."""
         connection = self._cluster.connection(broker, self._role)
         await connection.open()
-        return connection.version_of(request)
+        return connection.version_of(request, at_most=at_most)
 
     async def call(self, broker: int, message: Any, version: int | None = None) -> Any:
         """Send the request to that broker."""
         return await self._cluster.connection(broker, self._role).call(message, version=version)
 
     async def offered(self, broker: int, request: type[Any], at_most: int | None = None) -> int | None:
-        """Return the version that is negotiated for a request; None: the broker has no version that kafwire has."""
-        connection = self._cluster.connection(broker, self._role)
-        await connection.open()
+        """Return that version; None: the broker has no version that kafwire has."""
         try:
-            return connection.version_of(request, at_most=at_most)
+            return await self.version_of(broker, request, at_most)
         except ProtocolError:
             return None
 
@@ -190,54 +188,55 @@ class Leaders(_Direct[K]):
     def __init__(self, cluster: Cluster, partition_of: Callable[[K], tuple[str, int]]) -> None:
         super().__init__(cluster)
         self._partition_of = partition_of
-        self._stale: set[str] = set()
-        self._unknown: dict[str, int] = {}  # responses in a row that lacked a topic
+        self._is_stale = False
+        self._unknown: dict[tuple[str, int], UnknownResponses] = {}
 
     async def brokers(self, keys: Collection[K]) -> Found[K]:
         """Group keys by leader, after a metadata request for topics that are unknown or whose leader moved."""
         wanted = {key: self._partition_of(key) for key in keys}
         metadata = self._cluster.metadata
-        topics = {topic for topic, _ in wanted.values()}
-        if self._stale or any(metadata.leader(*where) < 0 for where in wanted.values()):
+        if self._is_stale or any(metadata.leader(*where) < 0 for where in wanted.values()):
+            topics = {topic for topic, _ in wanted.values()}
             await self._cluster.refresh(topics, at_once=True, elsewhere=bool(self._unknown))
-            self._stale.clear()
-            for topic in topics:
-                is_unknown = metadata.errors.get(topic) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                self._unknown[topic] = self._unknown.get(topic, 0) + 1 if is_unknown else 0
+            self._is_stale = False
+            self._count(set(wanted.values()))
         found: dict[int, list[K]] = {}
         lost: dict[K, KafkaError] = {}
-        for key, (topic, partition) in wanted.items():
-            leader = metadata.leader(topic, partition)
-            if leader >= 0:
-                found.setdefault(leader, []).append(key)
+        for key, where in wanted.items():
+            error = self._error(*where)
+            if error is None:
+                found.setdefault(metadata.leader(*where), []).append(key)
             else:
-                lost[key] = self._why(topic, partition)
+                lost[key] = error
         return found, lost
 
-    def failed(self, key: K, _broker: int, _error: KafkaError) -> None:
-        """Look the leader up again."""
-        self._stale.add(self._partition_of(key)[0])
+    def failed(self, _key: K, _broker: int, _error: KafkaError) -> None:
+        """Look the leaders up again."""
+        self._is_stale = True
 
-    def _why(self, topic: str, partition: int) -> KafkaError:
-        """Return the error of a partition without a leader."""
+    def _count(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Count a metadata response for the partitions that it lacks: they do not exist, or are new."""
         metadata = self._cluster.metadata
-        if self._unknown.get(topic, 0) >= BELIEVED:
+        for topic, partition in partitions:
+            info = metadata.topics.get(topic)
+            if topic in metadata.errors:
+                is_unknown = metadata.errors[topic] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                is_unknown = info is not None and bool(info.partitions) and partition not in info.partitions
+            if is_unknown:
+                self._unknown.setdefault((topic, partition), UnknownResponses()).count(self._cluster.engine.now_ms())
+
+    def _error(self, topic: str, partition: int) -> KafkaError | None:
+        """Return the error of a partition that does not exist, or has no leader."""
+        metadata, unknown = self._cluster.metadata, self._unknown.get((topic, partition))
+        info = metadata.topics.get(topic)
+        if unknown is not None and unknown.are_believed:
+            if info is not None and topic not in metadata.errors:
+                return ConfigError(f"topic {topic!r} has partitions 0 to {max(info.partitions)}, not {partition}")
             text = f"topic {topic!r} does not exist on {self._cluster.bootstrap}: check the name"
             return BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION", False, text)
-        info = metadata.topics.get(topic)
-        if info is None:
-            code = metadata.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            return broker_error(code, f"looking up topic {topic!r}", api="Metadata", topic=topic)
-        if partition not in info.partitions:
-            return ConfigError(
-                f"topic {topic!r} has partitions 0 to {max(info.partitions, default=-1)}, not {partition}"
-            )
-        return broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader", topic=topic)
-
-
-def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    """Return partition numbers by topic."""
-    found: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        found.setdefault(topic, []).append(partition)
-    return found
+        if metadata.leader(topic, partition) >= 0:
+            return None
+        usual = ErrorCode.LEADER_NOT_AVAILABLE if unknown is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code, what = metadata.errors.get(topic, usual), f"looking up the leader of {topic}-{partition}"
+        return broker_error(code, what, api="Metadata", topic=topic)

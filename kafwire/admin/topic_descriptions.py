@@ -13,11 +13,12 @@ from typing import Any, TypeAlias
 from kafwire import protocol
 from kafwire.admin.asking import error_of
 from kafwire.admin.operations import operations_of
+from kafwire.admin.requirements import is_lacking
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, ProtocolError
 from kafwire.lazy_dataclass import dataclass
 
-__all__ = ["PartitionDescription", "TopicDescription", "TopicListing", "describe", "listed", "text_of_topic"]
+__all__ = ["PartitionDescription", "TopicDescription", "TopicListing", "describe", "id_of", "listed", "text_of_topic"]
 
 PAGE = 2000  # partitions in a response, and topics in a Metadata request; brokers' max.request.partition.size.limit
 
@@ -110,18 +111,10 @@ Described: TypeAlias = dict[Topic, TopicDescription | KafkaError]
 
 
 async def describe(call: Call, topics: Iterable[Topic], *, operations: bool) -> Described:
-    """Request the descriptions of topics. The error of a later request is that of the topics without an outcome."""
+    """Request the descriptions of topics. The error of a request is that of the topics without an outcome."""
     names = sorted(topic for topic in topics if isinstance(topic, str))
     ids = [topic for topic in topics if isinstance(topic, uuid.UUID)]
-    found: Described = {}
-    if names:
-        found |= await _by_pages(call, names, operations)
-    if ids:
-        try:
-            found |= await _by_metadata(call, ids, operations)
-        except KafkaError as error:  # the names have their outcomes
-            found |= dict.fromkeys(ids, error)
-    return found
+    return await _by_pages(call, names, operations) | await _by_metadata(call, ids, operations)
 
 
 async def _by_pages(call: Call, names: list[str], operations: bool) -> Described:
@@ -136,13 +129,9 @@ async def _by_pages(call: Call, names: list[str], operations: bool) -> Described
             message.cursor = request.Cursor(topic_name=cursor[0], partition_index=cursor[1])
         try:
             response = await call(message)
-        except ProtocolError as error:
-            if error.api != request.__name__:
-                raise
-            return found | await _by_metadata(call, left, operations)  # this broker has no such API
         except KafkaError as error:
-            if not found:
-                raise
+            if isinstance(error, ProtocolError) and is_lacking(error, request):
+                return found | await _by_metadata(call, left, operations)
             return found | dict.fromkeys(left, error)  # the first of them may have only some of its partitions
         for topic in response.topics:
             _add(found, topic, operations)
@@ -151,7 +140,8 @@ async def _by_pages(call: Call, names: list[str], operations: bool) -> Described
             break
         place = following.topic_name, following.partition_index
         if place <= cursor:
-            raise ProtocolError(f"the pages of a broker do not advance past {place}", api=request.response.__name__)
+            text = f"the pages of a broker do not advance past {place}"
+            return found | dict.fromkeys(left, ProtocolError(text, api=request.response.__name__))
         cursor = place
         left = left[bisect_left(left, place[0]) :]
     return found
@@ -184,8 +174,6 @@ async def _by_metadata(call: Call, topics: Sequence[Topic], operations: bool) ->
         try:
             response = await call(message)
         except KafkaError as error:
-            if not start:
-                raise
             return found | dict.fromkeys(topics[start:], error)
         for topic in response.topics:
             key: Topic = topic.topic_id if asked[0].name is None else topic.name
@@ -213,7 +201,7 @@ def _described(topic: Any, operations: bool) -> TopicDescription:
     partitions = sorted(map(_partition, topic.partitions), key=_number)
     return TopicDescription(
         topic.name,
-        _id(topic),
+        id_of(topic),
         topic.is_internal,
         tuple(partitions),
         operations_of(topic.topic_authorized_operations) if operations else None,
@@ -239,7 +227,8 @@ def _partition(part: Any) -> PartitionDescription:
     )
 
 
-def _id(topic: Any) -> uuid.UUID | None:
+def id_of(topic: Any) -> uuid.UUID | None:
+    """Return the topic id in a part of a response; None if the broker did not report it."""
     topic_id: uuid.UUID = topic.topic_id
     return topic_id if topic_id.int else None
 
@@ -247,7 +236,7 @@ def _id(topic: Any) -> uuid.UUID | None:
 def listed(response: Any, *, internal: bool) -> dict[str, TopicListing]:
     """Return the topics of a Metadata response by name, in the order of their names."""
     found = [
-        TopicListing(topic.name, _id(topic), topic.is_internal)
+        TopicListing(topic.name, id_of(topic), topic.is_internal)
         for topic in response.topics
         if internal or not topic.is_internal
     ]

@@ -8,11 +8,19 @@ from functools import partial
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import text_of, timeout_ms_of
+from kafwire.admin.arguments import HIGHEST, flag_of, nodes_of, text_of, timeout_ms_of, value_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
-from kafwire.admin.topic_descriptions import Topic, TopicDescription, TopicListing, describe, listed, text_of_topic
+from kafwire.admin.topic_descriptions import (
+    Topic,
+    TopicDescription,
+    TopicListing,
+    describe,
+    id_of,
+    listed,
+    text_of_topic,
+)
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.integers import count, integer
 from kafwire.lazy_dataclass import dataclass
@@ -21,8 +29,8 @@ from kafwire.runtime.interfaces import Work
 __all__ = ["CreatedTopic", "NewPartitions", "NewTopic", "TopicCalls"]
 
 BROKER_DEFAULT = -1
+HIGHEST_FACTOR = 0x7FFF
 NO_ID = uuid.UUID(int=0)
-ALL = "all topics"  # the key of the list
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +67,13 @@ class CreatedTopic:
         topic_id: its id; None from brokers before Kafka 2.8.
         partitions: the number of partitions; -1 if the broker did not report it.
         replication_factor: the number of replicas; -1 if the broker did not report it.
-        config: the configuration with defaults; None if it may not be described. A hidden value is None.
+        config: the configuration with defaults; None if it may not be described, or from brokers before Kafka 2.4. A
+            hidden value is None.
+
+    Example:
+        >>> from kafwire.admin import CreatedTopic
+        >>> CreatedTopic("flights", None, 6, 3, {"retention.ms": "604800000"}).partitions
+        6
     """
 
     __module__ = "kafwire.admin"
@@ -97,18 +111,20 @@ class TopicCalls(AdminRequests):
         self, topics: Iterable[NewTopic | str], *, validate_only: bool, timeout: float | None
     ) -> Work[Outcomes[str, CreatedTopic]]:
         """Create topics, or check whether they could be created."""
-        if isinstance(topics, str | NewTopic):
+        if isinstance(topics, str | NewTopic) or not isinstance(topics, Iterable):
             raise ConfigError(f"topics={topics!r}: write a list: create_topics([NewTopic(name, partitions=6)])")
-        asked = {topic.name: topic for topic in map(_new_topic, topics)}
+        asked: dict[str, Any] = {}
+        for topic in map(_creatable, topics):
+            if asked.setdefault(topic.name, topic) != topic:
+                raise ConfigError(f"topic {topic.name!r} is named twice, with different definitions")
         request: Any = protocol.CreateTopicsRequest
+        only = flag_of("validate_only", validate_only)
 
         async def send(broker: int, names: list[str]) -> Mapping[str, CreatedTopic | KafkaError]:
-            message = request(
-                topics=[_creatable(asked[name]) for name in names],
-                timeout_ms=BROKER_TIMEOUT_MS,
-                validate_only=validate_only,
+            topics = [asked[name] for name in names]
+            response = await route.call(
+                broker, request(topics=topics, timeout_ms=BROKER_TIMEOUT_MS, validate_only=only)
             )
-            response = await route.call(broker, message)
             return {
                 each.name: error_of(each, f"creating topic {each.name!r}", "CreateTopics", topic=each.name)
                 or _created(each)
@@ -120,7 +136,7 @@ class TopicCalls(AdminRequests):
 
     def delete_topics(self, topics: Iterable[Topic], *, timeout: float | None) -> Work[Outcomes[Topic, None]]:
         """Delete topics by their names or ids."""
-        keys = _topics("topics", topics, 'delete_topics(["flights"])')
+        keys = _topics(topics, 'delete_topics(["flights"])')
         request: Any = protocol.DeleteTopicsRequest
 
         async def send(broker: int, asked: list[Topic]) -> Mapping[Topic, KafkaError | None]:
@@ -153,10 +169,11 @@ class TopicCalls(AdminRequests):
             raise ConfigError(f"counts={counts!r}: write a dict: create_partitions({{topic: 12}})")
         asked = {text_of("topic", name): _grown(name, number) for name, number in counts.items()}
         request: Any = protocol.CreatePartitionsRequest
+        only = flag_of("validate_only", validate_only)
 
         async def send(broker: int, names: list[str]) -> Mapping[str, KafkaError | None]:
             topics = [asked[name] for name in names]
-            message = request(topics=topics, timeout_ms=BROKER_TIMEOUT_MS, validate_only=validate_only)
+            message = request(topics=topics, timeout_ms=BROKER_TIMEOUT_MS, validate_only=only)
             response = await route.call(broker, message)
             return {
                 each.name: error_of(each, f"adding partitions to {each.name!r}", "CreatePartitions", topic=each.name)
@@ -166,21 +183,23 @@ class TopicCalls(AdminRequests):
         route = self._any()
         return self._work(asked, route, send, "adding partitions", timeout_ms_of(timeout))
 
-    def list_topics(self, *, internal: bool, timeout: float | None) -> Work[Outcomes[str, dict[str, TopicListing]]]:
-        """List all topics that the client may describe; the only key is `ALL`."""
+    def list_topics(self, *, internal: bool, timeout: float | None) -> Work[dict[str, TopicListing]]:
+        """List all topics that the client may describe."""
         message = protocol.MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        flag_of("internal", internal)
 
-        async def send(broker: int, _: list[str]) -> Mapping[str, dict[str, TopicListing]]:
-            return {ALL: listed(await route.call(broker, message), internal=internal)}
+        async def send(broker: int) -> dict[str, TopicListing]:
+            return listed(await route.call(broker, message), internal=internal)
 
         route = self._any()
-        return self._work([ALL], route, send, "listing topics", timeout_ms_of(timeout))
+        return self._single(route, send, "listing topics", timeout_ms_of(timeout))
 
     def describe_topics(
         self, topics: Iterable[Topic], *, authorized_operations: bool, timeout: float | None
     ) -> Work[Outcomes[Topic, TopicDescription]]:
         """Describe topics by their names or ids."""
-        keys = _topics("topics", topics, 'describe_topics(["flights"])')
+        keys = _topics(topics, 'describe_topics(["flights"])')
+        flag_of("authorized_operations", authorized_operations)
 
         async def send(broker: int, asked: list[Topic]) -> Mapping[Topic, TopicDescription | KafkaError]:
             return await describe(partial(route.call, broker), asked, operations=authorized_operations)
@@ -189,13 +208,13 @@ class TopicCalls(AdminRequests):
         return self._work(keys, route, send, "describing topics", timeout_ms_of(timeout))
 
 
-def _topics(what: str, topics: Iterable[Topic], example: str) -> list[Topic]:
+def _topics(topics: Iterable[Topic], example: str) -> list[Topic]:
     """Return a list of names and ids without repetitions."""
     if isinstance(topics, str | bytes | uuid.UUID) or not isinstance(topics, Iterable):
-        raise ConfigError(f"{what}={topics!r}: write a list of names or topic ids: {example}")
-    found = dict.fromkeys(topic if isinstance(topic, uuid.UUID) else text_of(what, topic) for topic in topics)
+        raise ConfigError(f"topics={topics!r}: write a list of names or topic ids: {example}")
+    found = dict.fromkeys(topic if isinstance(topic, uuid.UUID) else text_of("topics", topic) for topic in topics)
     if NO_ID in found:
-        raise ConfigError(f"{what}: {NO_ID} is no topic's id")
+        raise ConfigError(f"topics: {NO_ID} is no topic's id")
     return list(found)
 
 
@@ -203,53 +222,69 @@ def _grown(name: str, number: int | NewPartitions) -> Any:
     """Return the part of a CreatePartitions request about a topic."""
     request: Any = protocol.CreatePartitionsRequest
     wanted = number if isinstance(number, NewPartitions) else NewPartitions(number)
-    if count(wanted.total) is None:
-        raise ConfigError(f"{name!r}: {wanted.total!r}: the number of all partitions is needed, from 1")
+    total = count(wanted.total)
+    if total is None or total > HIGHEST:
+        raise ConfigError(f"topic {name!r}: total={wanted.total!r}: it must be a whole number from 1")
     return request.CreatePartitionsTopic(
         name=name,
-        count=wanted.total,
+        count=total,
         assignments=None
         if wanted.assignment is None
-        else [request.CreatePartitionsAssignment(broker_ids=list(brokers)) for brokers in wanted.assignment],
+        else [request.CreatePartitionsAssignment(broker_ids=brokers) for brokers in _brokers(name, wanted.assignment)],
     )
 
 
-def _new_topic(topic: NewTopic | str) -> NewTopic:
+def _brokers(topic: str, assignment: Any) -> list[list[int]]:
+    """Return the brokers of each partition's replicas."""
+    what, example = f"topic {topic!r}: assignment", "assignment=[[1, 2], [2, 3]]"
+    if isinstance(assignment, str | bytes) or not isinstance(assignment, Iterable):
+        raise ConfigError(f"{what}={assignment!r}: write the brokers of each partition: {example}")
+    return [nodes_of(what, brokers, example) for brokers in assignment]
+
+
+def _creatable(topic: NewTopic | str) -> Any:
+    """Return the part of a CreateTopics request about a topic."""
     new = NewTopic(topic) if isinstance(topic, str) else topic
     if not isinstance(new, NewTopic):
         raise ConfigError(f"{topic!r} is not a topic: write NewTopic(name, partitions=6), or its name")
     text_of("topic", new.name)
-    for what, number in (("partitions", new.partitions), ("replication_factor", new.replication_factor)):
-        if integer(number) is None:
-            raise ConfigError(f"topic {new.name!r}: {what}={number!r}: it must be a whole number, or -1")
+    for what, value, highest in (
+        ("partitions", new.partitions, HIGHEST),
+        ("replication_factor", new.replication_factor, HIGHEST_FACTOR),
+    ):
+        number = integer(value)
+        if number is None or not BROKER_DEFAULT <= number <= highest:
+            raise ConfigError(f"topic {new.name!r}: {what}={value!r}: it must be a whole number, or -1")
         if new.assignment is not None and number != BROKER_DEFAULT:
             raise ConfigError(f"topic {new.name!r}: {what} follows from assignment: leave it out")
-    return new
-
-
-def _creatable(topic: NewTopic) -> Any:
+    config = {} if new.config is None else new.config
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"topic {new.name!r}: config={config!r}: write a dict: {{option: value}}")
     request: Any = protocol.CreateTopicsRequest
     return request.CreatableTopic(
-        name=topic.name,
-        num_partitions=topic.partitions,
-        replication_factor=topic.replication_factor,
+        name=new.name,
+        num_partitions=new.partitions,
+        replication_factor=new.replication_factor,
         assignments=[
-            request.CreatableReplicaAssignment(partition_index=number, broker_ids=list(brokers))
-            for number, brokers in enumerate(topic.assignment or ())
+            request.CreatableReplicaAssignment(partition_index=number, broker_ids=brokers)
+            for number, brokers in enumerate(_brokers(new.name, new.assignment or ()))
         ],
         configs=[
-            request.CreatableTopicConfig(name=name, value=str(value)) for name, value in (topic.config or {}).items()
+            request.CreatableTopicConfig(
+                name=text_of("option", name), value=value_of(f"topic {new.name!r}: {name}", value)
+            )
+            for name, value in config.items()
         ],
     )
 
 
 def _created(topic: Any) -> CreatedTopic:
-    topic_id = getattr(topic, "topic_id", None)
-    configs = getattr(topic, "configs", None)
     return CreatedTopic(
         topic.name,
-        topic_id if topic_id and topic_id.int else None,
+        id_of(topic),
         topic.num_partitions,
         topic.replication_factor,
-        None if configs is None else {each.name: each.value for each in configs},
+        None
+        if topic.configs is None or topic.num_partitions < 0
+        else {each.name: each.value for each in topic.configs},
     )

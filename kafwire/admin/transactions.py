@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kafwire import protocol
-from kafwire.admin.arguments import names_of, text_of, timeout_ms_of
+from kafwire.admin.arguments import chosen_of, names_of, partition_of, partitions_of, text_of, timeout_ms_of
 from kafwire.admin.asking import error_of, one_by_one
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
-from kafwire.admin.routes import Coordinators, GivenBrokers, Route, by_topic
+from kafwire.admin.routes import Coordinators, GivenBrokers, Route
 from kafwire.cluster.coordinator import TRANSACTION
-from kafwire.cluster.offset_spec import partition_of, partitions_of
+from kafwire.cluster.offset_requests import by_topic
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, ProtocolError, broker_error
 from kafwire.integers import natural
@@ -52,6 +52,11 @@ class ProducerState:
         last_timestamp_ms: the timestamp of its last record or marker, in milliseconds since the epoch; -1: unknown.
         coordinator_epoch: the coordinator's epoch in the last marker; None if no marker was written.
         start_offset: the first offset of its open transaction in this partition; None if none is open.
+
+    Example:
+        >>> from kafwire.admin import ProducerState
+        >>> ProducerState(1000, 0, 41, 1374883200000, None, 17).start_offset
+        17
     """
 
     __module__ = "kafwire.admin"
@@ -73,6 +78,11 @@ class TransactionListing:
         state: "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort" or
             "PrepareEpochFence".
         coordinator: the broker that coordinates it.
+
+    Example:
+        >>> from kafwire.admin import TransactionListing
+        >>> TransactionListing("billing", 1000, "Ongoing", 1).state
+        'Ongoing'
     """
 
     __module__ = "kafwire.admin"
@@ -95,6 +105,11 @@ class TransactionDescription:
         timeout_ms: the coordinator aborts a transaction that is open for longer.
         started_ms: the start of the last transaction, in milliseconds since the epoch; None if there was none.
         partitions: the partitions of an open transaction; of one that ends, those that have no marker yet.
+
+    Example:
+        >>> from kafwire.admin import TransactionDescription
+        >>> TransactionDescription("billing", 1, "Empty", 1000, 0, 60000, None, ()).timeout_ms
+        60000
     """
 
     __module__ = "kafwire.admin"
@@ -115,6 +130,11 @@ class FencedProducer:
     Args:
         producer_id: the producer's id.
         producer_epoch: its new epoch.
+
+    Example:
+        >>> from kafwire.admin import FencedProducer
+        >>> FencedProducer(1000, 1).producer_epoch
+        1
     """
 
     __module__ = "kafwire.admin"
@@ -129,7 +149,7 @@ class TransactionCalls(AdminRequests):
         self, partitions: Iterable[TopicPartition], *, broker: int | None, timeout: float | None
     ) -> Work[Outcomes[TopicPartition, list[ProducerState]]]:
         """Describe the producers of partitions."""
-        return self._producers(partitions_of(partitions), broker_of(broker), timeout_ms_of(timeout))
+        return self._producers(partitions_of("partitions", partitions), broker_of(broker), timeout_ms_of(timeout))
 
     def list_transactions(
         self,
@@ -145,7 +165,7 @@ class TransactionCalls(AdminRequests):
         if pattern is not None and prefix is not None:
             raise ConfigError("pattern and prefix exclude each other: a pattern may begin with the prefix")
         request = protocol.ListTransactionsRequest(
-            state_filters=_states(states),
+            state_filters=chosen_of("states", states, TRANSACTION_STATES),
             producer_id_filters=_numbers("producer_ids", producer_ids),
             transactional_id_pattern=None if pattern is None else text_of("pattern", pattern),
         )
@@ -309,9 +329,9 @@ def pattern_of(prefix: str) -> str:
 
 
 def _in_version(request: Any, prefix: str, version: int, broker: int) -> tuple[Any, ProtocolError | None]:
-    """Return the message for a broker, or the error of one that lacks a filter. Filters have no effect there.
+    """Return the message for a broker, and an error if it would ignore a filter.
 
-    The prefix is only a filter of the response before Kafka 4.1.
+    The broker filters by prefix from Kafka 4.1 on; before, kafwire alone does.
     """
     pattern = request.transactional_id_pattern
     if prefix and version >= request.PATTERN:
@@ -376,13 +396,3 @@ def _numbers(what: str, values: Any) -> list[int]:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ConfigError(f"{what}={values!r}: write a list of numbers")
     return [whole_number(what, value) for value in values]
-
-
-def _states(states: Any) -> list[str]:
-    if states is None:
-        return []
-    names = names_of("states", states, 'list_transactions(states=["Ongoing"])')
-    for name in names:
-        if name not in TRANSACTION_STATES:
-            raise ConfigError(f"states: {name!r} is not a state; allowed: {', '.join(TRANSACTION_STATES)}")
-    return names

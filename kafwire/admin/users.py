@@ -81,10 +81,7 @@ class ScramUpsertion:
         object.__setattr__(self, "password", _hidden(self.user, self.password))
         number = integer(self.iterations)
         if number is None or not LEAST_ITERATIONS <= number <= MOST_ITERATIONS:
-            raise ConfigError(
-                f"user {self.user!r}: iterations={self.iterations!r}: Kafka takes {LEAST_ITERATIONS} to "
-                f"{MOST_ITERATIONS}"
-            )
+            raise ConfigError(f"user {self.user!r}: iterations: Kafka takes {LEAST_ITERATIONS} to {MOST_ITERATIONS}")
         if self.salt is not None and (not isinstance(self.salt, bytes) or not self.salt):
             raise ConfigError(f"user {self.user!r}: salt must be bytes, at least one; None: a random salt")
 
@@ -197,9 +194,10 @@ class UserCalls(AdminRequests):
 
 
 def _check(user: Any, mechanism: Any) -> None:
+    """Check the values beside a password. No error shows them: one may be the password, in a wrong place."""
     text_of("user", user)
     if not isinstance(mechanism, str) or mechanism not in SCRAM_NUMBERS:
-        raise ConfigError(f"user {user!r}: mechanism={mechanism!r}: it must be one of {', '.join(SCRAM_NUMBERS)}")
+        raise ConfigError(f"user {user!r}: the mechanism must be one of {', '.join(SCRAM_NUMBERS)}")
 
 
 def _hidden(user: str, password: Any) -> Secret:

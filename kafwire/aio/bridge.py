@@ -1,22 +1,26 @@
 """The bridge between the user's event loop and the engine's: coroutines that run there, and are awaited here.
 
 The bridge has no decisions and no state of a client. A call crosses as one callback, and so does its result; no thread
-waits for it. Any asyncio loop will do, and several loops may share one client. `AwaitedClosing`, `AwaitingClient` and
-`StartedClient` are the parts that asyncio classes share.
+waits for it. Any asyncio loop will do, and several loops may share one client. The classes from `AwaitedClosing` on
+are the parts that asyncio classes share.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import uuid
 import warnings
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
 from kafwire.errors import KafkaError
 from kafwire.runtime.client import EngineClient
 from kafwire.runtime.interfaces import Engine
+
+if TYPE_CHECKING:
+    from kafwire.runtime.metrics_reporter import PushCalls
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -148,7 +152,17 @@ class AwaitingClient(EngineClient, AwaitedClosing):
         return await on_engine(self._engine, work(*args, **kwargs))
 
 
-class StartedClient(AwaitingClient):
+class AwaitingPushingClient(AwaitingClient):
+    """A client that pushes metrics to the cluster."""
+
+    _calls: PushCalls
+
+    async def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:  # noqa: ASYNC109
+        """Return the id of the metrics that this client pushes, as `Producer.client_instance_id` does."""
+        return await self._run(self._calls.client_instance_id(timeout))
+
+
+class StartedClient(AwaitingPushingClient):
     """A consumer, which `async with` or its first call starts."""
 
     _begun = False

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from kafwire.aio.bridge import on_engine
 from kafwire.aio.token_calls import AsyncTokenCalls
-from kafwire.calls.client import ClientCalls, client_cluster, keywords_of, offsets_of
+from kafwire.calls.client import ClientCalls, offsets_of
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
 from kafwire.errors import KafkaError
-from kafwire.handles import refuse_copy
 from kafwire.peer_names import CLIENT, CLIENT_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.interfaces import Engine
 from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.aio.scan import AsyncScan
-    from kafwire.config.typed_options import ClientOptions, ScanOptions
+    from kafwire.config.typed_options import ScanOptions
     from kafwire.scanner.reader import ProgressOption
 
 
@@ -50,27 +46,10 @@ class AsyncClient(AsyncTokenCalls):
         {0}
     """
 
-    __reduce_ex__ = refuse_copy
+    _kind = ClientCalls
     _calls: ClientCalls
     if not TYPE_CHECKING:
         __getattr__ = lookup(CLIENT, blocking=False)
-
-    def __init__(
-        self,
-        bootstrap_servers: str | Iterable[str],
-        *,
-        engine: Engine | None = None,
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        self._cluster = client_cluster(bootstrap_servers, options, engine)
-        self._engine = self._cluster.engine
-        self._calls = ClientCalls(self._cluster)
-        self._closed = False
-
-    @classmethod
-    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
-        """Make a client from Kafka's own option names, as `Client.from_config` does."""
-        return cls(engine=engine, **keywords_of(options))
 
     async def call(
         self,
@@ -198,11 +177,3 @@ class AsyncClient(AsyncTokenCalls):
     async def topic_config(self, name: str) -> dict[str, str | None]:
         """Read a topic's configuration, defaults included, as `Client.topic_config` does."""
         return await self._run(self._calls.topic_config(name))
-
-    async def close(self) -> None:
-        """Close all connections. Waiting calls fail. A second close, or one in a forked child, does nothing."""
-        if self._closed or self._engine.is_over:
-            return
-        self._closed = True
-        self._engine.start(self._cluster.shut)  # so that it closes even if the waiting caller is cancelled
-        await on_engine(self._engine, asyncio.sleep(0))

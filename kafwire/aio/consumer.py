@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -85,6 +84,7 @@ class AsyncConsumer(StartedClient):
     """
 
     __reduce_ex__ = refuse_copy
+    _calls: ConsumerCalls
     if not TYPE_CHECKING:
         __getattr__ = lookup(CONSUMER, blocking=False)
 
@@ -563,10 +563,6 @@ class AsyncConsumer(StartedClient):
         return self._core.commits.group_metadata()
 
     # --- the rest ---------------------------------------------------------------------------------------------------
-
-    async def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:  # noqa: ASYNC109
-        """Return the id of the metrics that this client pushes, as `Consumer.client_instance_id` does."""
-        return await self._run(self._calls.client_instance_id(timeout))
 
     async def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states, as `Consumer.metrics` does."""

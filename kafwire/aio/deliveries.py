@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import logging
 from collections import deque
 from collections.abc import Callable, Generator, Hashable
 from functools import partial
@@ -17,9 +16,8 @@ from typing import Any
 
 from kafwire.errors import KafkaError
 from kafwire.producer.buffer._batch import BatchDelivery, Budget, Delivery, ProducerBatch
+from kafwire.runtime.log import producer_log as log
 from kafwire.types import RecordMetadata
-
-log = logging.getLogger("kafwire")
 
 _NOT_YET = "the outcome is not known yet: await the delivery"
 

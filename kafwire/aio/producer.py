@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import uuid
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from kafwire.aio.bridge import INLINE_BYTES, AwaitingClient, on_engine
+from kafwire.aio.bridge import INLINE_BYTES, AwaitingPushingClient, on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
 from kafwire.calls.producer import (
     Header,
@@ -32,6 +30,7 @@ from kafwire.producer.buffer._batch import BatchDelivery, Delivery
 from kafwire.producer.core import CLOSED
 from kafwire.producer.send.flush import closed_early, undelivered
 from kafwire.runtime.interfaces import Engine, Work
+from kafwire.runtime.log import producer_log as log
 from kafwire.serializer_calls import Serializers
 from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition, TransactionHandle
 
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from kafwire.aio.transaction import AsyncTransactionBlock
     from kafwire.config.typed_options import ProducerOptions
 
-log = logging.getLogger("kafwire")
 
 # How long a cancelled `async with` still waits for acknowledgements.
 CANCELLED_FLUSH_S = 1.0
@@ -47,7 +45,7 @@ CANCELLED_FLUSH_S = 1.0
 
 @refuse_arguments(PRODUCER_ARGUMENTS, blocking=False)
 @described_by(ProducerConfig)
-class AsyncProducer(AsyncProducerNames, AwaitingClient):
+class AsyncProducer(AsyncProducerNames, AwaitingPushingClient):
     """`kafwire.Producer` for asyncio: sends records. An async context manager.
 
     It may be created outside a running loop, and used by any number of tasks, from several loops and threads. Nothing
@@ -72,6 +70,7 @@ class AsyncProducer(AsyncProducerNames, AwaitingClient):
     """
 
     __reduce_ex__ = refuse_copy
+    _calls: ProducerCalls
 
     _serializers: Serializers
     _closed_text = CLOSED
@@ -367,10 +366,6 @@ class AsyncProducer(AsyncProducerNames, AwaitingClient):
     async def partitions_for(self, topic: str) -> set[int]:
         """Look up the numbers of a topic's partitions, as `Producer.partitions_for` does."""
         return await self._run(self._core.cluster.partitions, topic)
-
-    async def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:  # noqa: ASYNC109
-        """Return the id of the metrics that this client pushes, as `Producer.client_instance_id` does."""
-        return await self._run(self._calls.client_instance_id(timeout))
 
     async def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states, as `Producer.metrics` does."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -53,6 +52,7 @@ class AsyncShareConsumer(StartedClient):
     """
 
     __reduce_ex__ = refuse_copy
+    _calls: ShareCalls
     if not TYPE_CHECKING:
         __getattr__ = lookup(SHARE_CONSUMER, blocking=False)
 
@@ -175,10 +175,6 @@ class AsyncShareConsumer(StartedClient):
     def subscription(self) -> set[str]:
         """The topics that the consumer reads."""
         return set(self._core.topics)
-
-    async def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:  # noqa: ASYNC109
-        """Return the id of the metrics that this client pushes, as `ShareConsumer.client_instance_id` does."""
-        return await self._run(self._calls.client_instance_id(timeout))
 
     async def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters, as `ShareConsumer.metrics` does.

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafwire.aio.bridge import AwaitingClient
-from kafwire.calls.tokens import TokenRequests
+from kafwire.aio.cluster_client import AsyncClusterClient
 from kafwire.secret import Secret
 from kafwire.types import DelegationToken
 
 
-class AsyncTokenCalls(AwaitingClient):
-    """A part of `AsyncClient`, which has `_calls`."""
-
-    _calls: TokenRequests
-    _closed_text = "this client is closed"
+class AsyncTokenCalls(AsyncClusterClient):
+    """A part of `AsyncClient` and `AsyncAdmin`."""
 
     async def create_delegation_token(
         self, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None, owner: str | None = None

@@ -26,7 +26,7 @@ class MetadataLog:
         self._epoch = 1
 
     def leader(self) -> tuple[int, int]:
-        """Return the controller and its epoch, which is higher with each controller that was seen."""
+        """Return the controller and its epoch, which grows if the controller changed since the last call."""
         leader = self._state.controller_id
         if leader != self._leader:
             self._leader = leader

@@ -20,7 +20,8 @@ from kafwire.errors import AuthorizationError, ConfigError, KafkaError, broker_e
 from kafwire.integers import integer
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
-from kafwire.runtime.log import log
+from kafwire.runtime.log import cluster_log as log
+from kafwire.timeouts import timeout_of
 from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 
 TOPIC_RESOURCE = 2
@@ -34,6 +35,16 @@ TOPIC_TIMEOUT_MS = 30_000
 
 class ClientCalls(TokenRequests):
     """The calls of `Client` and `AsyncClient`, which document them."""
+
+    def call(
+        self, message: Any, *, broker: int | None = None, version: int | None = None, timeout: float | None = None
+    ) -> Work[Any]:
+        """Send any request, to `broker` or to any broker."""
+        if not hasattr(type(message), "response"):
+            raise ConfigError(f"{message!r} is not a request message; see kafwire.protocol.MESSAGES")
+        seconds = timeout_of(timeout)
+        timeout_ms = None if seconds is None else seconds * 1000
+        return partial(self._cluster.call, message, node=broker, version=version, timeout_ms=timeout_ms)
 
     def metadata(self, topics: Iterable[str] | None) -> Work[ClusterMetadata]:
         """List the brokers, and `topics` or all."""
@@ -87,7 +98,13 @@ class ClientCalls(TokenRequests):
             try:
                 info = await self._cluster.topic(name, patient=True)
             except AuthorizationError as error:  # the Create permission does not include Describe
-                log.warning("kafwire: topic %r is created; no permission to see when it is ready: %s", name, error)
+                log.warning(
+                    "kafwire: topic %r is created; no permission to see when it is ready: %s",
+                    name,
+                    error,
+                    topic=name,
+                    error=error,
+                )
                 return
             for partition in sorted(info.partitions):
                 await self._cluster.leader(name, partition)

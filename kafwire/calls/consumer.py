@@ -10,7 +10,6 @@ records, and those of streams. Their readers check a timeout by `timeouts.millis
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
@@ -44,6 +43,7 @@ from kafwire.handles import refuse_copy
 from kafwire.records._arrow import Layout
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
+from kafwire.runtime.metrics_reporter import PushCalls
 from kafwire.serializer_calls import Deserializers
 from kafwire.timeouts import milliseconds, timeout_of
 from kafwire.types import CommittedOffset, TopicPartition
@@ -67,8 +67,10 @@ class Move(NamedTuple, Generic[_T]):
     leaves: bool = False  # a member's `on_revoked` is called before the work
 
 
-class ConsumerCalls:
+class ConsumerCalls(PushCalls):
     """The calls of `Consumer` and `AsyncConsumer`, which document them."""
+
+    _core: ConsumerCore
 
     def __init__(self, core: ConsumerCore, hand: Hand) -> None:
         """`hand` has the records that the caller of a call may hold."""
@@ -78,12 +80,6 @@ class ConsumerCalls:
     def new_claim(self, partition: TopicPartition, timeout: float | None) -> tuple[Claim, int]:
         """Return the claim of a stream of one partition, not taken yet, and the stream's timeout in milliseconds."""
         return self._core.assignment.new_claim(partition_of(partition)), milliseconds(timeout)
-
-    def client_instance_id(self, timeout: float | None) -> Work[uuid.UUID]:
-        """Return the id of the metrics that the client pushes."""
-        seconds = timeout_of(timeout)
-        limit_s = self._core.config.default_api_timeout_ms / 1000 if seconds is None else seconds
-        return partial(self._core.pushing.instance_id, limit_s)
 
     def new_feed(self, timeout: float | None) -> tuple[PartitionFeed, Move[None], int]:
         """Return the feed of streams, the call that opens it, and the streams' timeout in milliseconds."""

@@ -7,7 +7,6 @@ only its failure looks for the wrong argument (`wrong_argument`). Their faces di
 from __future__ import annotations
 
 import contextlib
-import uuid
 from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from kafwire.producer.core import ProducerCore
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
+from kafwire.runtime.metrics_reporter import PushCalls
 from kafwire.serializer_calls import Serializers
 from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
@@ -33,8 +33,10 @@ Header = tuple[str, bytes | str | None]
 keywords_of = partial(from_config, ProducerConfig)
 
 
-class ProducerCalls:
+class ProducerCalls(PushCalls):
     """The calls of `Producer` and `AsyncProducer`, which document them."""
+
+    _core: ProducerCore
 
     def __init__(self, core: ProducerCore) -> None:
         self._core = core
@@ -42,12 +44,6 @@ class ProducerCalls:
     def flush(self, timeout: float | None) -> Work[None]:
         """Wait until every outcome is known."""
         return partial(self._core.flush, timeout_of(timeout))
-
-    def client_instance_id(self, timeout: float | None) -> Work[uuid.UUID]:
-        """Return the id of the metrics that the client pushes."""
-        seconds = timeout_of(timeout)
-        limit_s = self._core.config.default_api_timeout_ms / 1000 if seconds is None else seconds
-        return partial(self._core.pushing.instance_id, limit_s)
 
     def transactions(self) -> Transactions:
         """Return the transactions of the producer; `ConfigError` without a `transactional_id`."""

@@ -5,7 +5,6 @@ A loop over records takes the next one from `hand` without a call here, as a lay
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,15 +16,18 @@ from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_core import ShareCore
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
+from kafwire.runtime.metrics_reporter import PushCalls
 from kafwire.serializer_calls import Deserializers
-from kafwire.timeouts import milliseconds, timeout_of
+from kafwire.timeouts import milliseconds
 
 ARGUMENTS = ("topics", "columns", "layout")
 keywords_of = partial(from_config, ShareConsumerConfig, arguments=ARGUMENTS)
 
 
-class ShareCalls:
+class ShareCalls(PushCalls):
     """The calls of `ShareConsumer` and `AsyncShareConsumer`, which document them."""
+
+    _core: ShareCore
 
     def __init__(self, core: ShareCore) -> None:
         self._core = core
@@ -50,12 +52,6 @@ class ShareCalls:
             self.hand.fetched.extend(await core.next(left_ms, silence))
 
         return more
-
-    def client_instance_id(self, timeout: float | None) -> Work[uuid.UUID]:
-        """Return the id of the metrics that the client pushes."""
-        seconds = timeout_of(timeout)
-        limit_s = self._core.config.default_api_timeout_ms / 1000 if seconds is None else seconds
-        return partial(self._core.pushing.instance_id, limit_s)
 
     def commit(self, timeout: float | None) -> Work[None]:
         """Wait for the responses to all acknowledgements."""

@@ -1,4 +1,4 @@
-"""The delegation token calls (KIP-48) of `Client` and `AsyncClient`.
+"""The delegation token calls (KIP-48) of the clients and admins of both faces.
 
 Each method checks its arguments in the caller's thread, and returns the function that the engine calls.
 """
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from kafwire import protocol
-from kafwire.calls.requests import RequestCalls
+from kafwire.cluster.cluster import Cluster
 from kafwire.errors import ConfigError, broker_error
 from kafwire.integers import integer
 from kafwire.runtime.interfaces import Work
@@ -23,8 +23,11 @@ UNLIMITED = -1  # as long as the broker allows
 AT_ONCE = -1
 
 
-class TokenRequests(RequestCalls):
+class TokenRequests:
     """A part of `ClientCalls` and `AdminCalls`. The blocking face documents the calls."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def create_delegation_token(
         self, renewers: Iterable[str], max_lifetime_ms: int | None, owner: str | None
@@ -138,7 +141,7 @@ def _principal(what: str, name: Any) -> tuple[str, str]:
 
 
 def _names(what: str, names: Iterable[str]) -> list[str]:
-    if isinstance(names, str):
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
         raise ConfigError(f"{what}={names!r}: it must be a list of principals")
     return list(names)
 

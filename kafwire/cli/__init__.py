@@ -42,7 +42,7 @@ _COMMANDS = {
     "quotas": "List, set and remove quotas of users, client ids and addresses.",
     "reassign": "Move partitions to other brokers, after a plan.",
     "spark": "Run Spark jobs over Kafka, show their lag, check their environment.",
-    "topics": "List topics, show their partitions and offsets, create and delete them.",
+    "topics": "List topics, show partitions and offsets, create, change and delete topics.",
     "transactions": "List transactional ids, find and abort hanging transactions.",
     "users": "List users with SCRAM credentials, set passwords, remove credentials.",
 }

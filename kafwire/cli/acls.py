@@ -10,7 +10,7 @@ import click
 
 from kafwire.cli.admin_client import admin_of, planned
 from kafwire.cli.connection import connection_options_for
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.output import print_rows, say
 
 __all__ = ["command"]
 
@@ -164,7 +164,7 @@ def _filter(
 
 
 def _show(rules: Iterable[Any], *, as_json: bool) -> None:
-    rows = [
+    rows = (
         (
             each.resource_type,
             each.name,
@@ -175,10 +175,5 @@ def _show(rules: Iterable[Any], *, as_json: bool) -> None:
             each.permission,
         )
         for each in rules
-    ]
-    if not as_json:
-        print_table(_HEADER, sorted(rows))
-        return
-    writer = JsonWriter(pretty=False)
-    for row in sorted(rows):
-        writer.write(dict(zip(_KEYS, row, strict=True)))
+    )
+    print_rows(_HEADER, _KEYS, sorted(rows), as_json=as_json)

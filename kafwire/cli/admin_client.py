@@ -1,4 +1,4 @@
-"""The `Admin` of a command, and its plans of removals."""
+"""The `Admin` of a command, the errors by key, and plans of removals."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from kafwire.cli.output import say
 
 if TYPE_CHECKING:
     from kafwire import Admin
+    from kafwire.errors import KafkaError
 
-__all__ = ["admin_of", "planned"]
+__all__ = ["Failures", "admin_of", "planned"]
 
 
 def admin_of(brokers: str | None, settings: tuple[str, ...], config_file: Path | None) -> Admin:
@@ -25,3 +26,21 @@ def admin_of(brokers: str | None, settings: tuple[str, ...], config_file: Path |
 def planned(command: str) -> None:
     """Say that a plan was shown, and that nothing changed."""
     say(f"kafwire {command}: this is only the plan: add --execute to apply it", err=True)
+
+
+class Failures:
+    """Prints the errors of a call: its `on_error`. `keys` have failed."""
+
+    def __init__(self, command: str) -> None:
+        self.keys: set[object] = set()
+        self._command = command
+
+    def __call__(self, key: object, error: KafkaError) -> None:
+        """Print the error of a key."""
+        self.keys.add(key)
+        say(f"kafwire {self._command}: {error}", err=True)
+
+    @property
+    def code(self) -> int:
+        """The exit code of the command."""
+        return int(bool(self.keys))

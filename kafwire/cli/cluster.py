@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kafwire.cli.admin_client import admin_of
 from kafwire.cli.connection import connection_options_for
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.output import print_rows, print_table, say, time_text, write_json
 
 if TYPE_CHECKING:
     from kafwire.admin import FeatureDescription, QuorumReplica
@@ -48,9 +46,9 @@ def describe(brokers: str | None, settings: _Settings, config_file: Path | None,
         cluster = admin.describe_cluster(fenced=fenced)
     found = [each for _, each in sorted(cluster.brokers.items())]
     if as_json:
-        _write(
+        write_json(
             {
-                "cluster": cluster.cluster_id,
+                "clusterId": cluster.cluster_id,
                 "broker": each.node_id,
                 "host": each.host,
                 "port": each.port,
@@ -86,12 +84,12 @@ def features(brokers: str | None, settings: _Settings, config_file: Path | None,
         described = {broker: admin.describe_features(broker=broker) for broker in admin.describe_cluster().brokers}
     rows = _feature_rows(described)
     if as_json:
-        _write(
+        write_json(
             {
                 "feature": name,
                 "finalized": level,
                 "supported": None if its is None else {"min": its[0], "max": its[1]},
-                "brokers": nodes,
+                "supportedBy": nodes,
             }
             for name, level, its, nodes in rows
         )
@@ -138,7 +136,7 @@ def quorum(brokers: str | None, settings: _Settings, config_file: Path | None, a
         node: [f"{each.name}://{each.host}:{each.port}" for each in listed] for node, listed in found.nodes.items()
     }
     if as_json:
-        _write(
+        write_json(
             {
                 "node": each.replica_id,
                 "role": role,
@@ -162,8 +160,8 @@ def quorum(brokers: str | None, settings: _Settings, config_file: Path | None, a
                 role,
                 _shown(each.log_end_offset),
                 _shown(each.lag),
-                _time(each.last_fetch_ms),
-                _time(each.last_caught_up_ms),
+                time_text(each.last_fetch_ms) or "-",
+                time_text(each.last_caught_up_ms) or "-",
                 ",".join(endpoints.get(each.replica_id, ())),
             )
             for each, role in nodes
@@ -195,26 +193,14 @@ def log_dirs(
         for broker, dirs in sorted(found.items())
         for path, each in sorted(dirs.items())
     ]
-    if as_json:
-        names = ("broker", "directory", "replicas", "bytes", "totalBytes", "usableBytes", "state")
-        _write(dict(zip(names, row, strict=True)) for row in rows)
-    elif rows:
+    if rows:
         header = ("BROKER", "DIRECTORY", "REPLICAS", "BYTES", "TOTAL", "USABLE", "STATE")
-        print_table(header, [tuple(map(_shown, row)) for row in rows])
+        keys = ("broker", "directory", "replicaCount", "bytes", "totalBytes", "usableBytes", "state")
+        print_rows(header, keys, rows, as_json=as_json, none="-")
     for broker, error in errors.items():
         say(f"kafwire cluster log-dirs: broker {broker}: {error}", err=True)
     return int(bool(errors))
 
 
-def _write(rows: Iterable[dict[str, Any]]) -> None:
-    writer = JsonWriter(pretty=False)
-    for row in rows:
-        writer.write(row)
-
-
 def _shown(value: object) -> str:
     return "-" if value is None else str(value)
-
-
-def _time(ms: int | None) -> str:
-    return "-" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafwire.cli.completion import names_of
 from kafwire.cli.connection import client_options, connection_options_for, only
 from kafwire.cli.output import say
 from kafwire.cli.signals import orderly_end
@@ -40,7 +41,7 @@ _FORMATS = ("binary", "text", "json")
 
 @click.command("copy", help=_HELP)
 @click.argument("topic")
-@click.argument("folder")
+@click.argument("folder", shell_complete=names_of("dir"))
 @connection_options_for("ScanConfig")
 @click.option(
     "--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Records of a file, at least."

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import click
 
+from kafwire.cli.completion import names_of
 from kafwire.cli.decoder import Decoder
 from kafwire.cli.findings import EnoughError, Findings
 from kafwire.cli.log_decoder import is_log_file
@@ -40,7 +41,7 @@ Integers of any size are exact. Exit code 1: something could not be decoded.
 
 
 @click.command("decode", help=_HELP)
-@click.argument("inputs", nargs=-1, metavar="[INPUT]...")
+@click.argument("inputs", nargs=-1, metavar="[INPUT]...", shell_complete=names_of("file"))
 @click.option("--request", "mode", flag_value="request", help="Requests; API and version are in the header. [default]")
 @click.option("--response", "mode", flag_value="response", help="A response; needs --api and --version.")
 @click.option(

@@ -35,9 +35,8 @@ class Groups:
     """The groups of a cluster. `unavailable`: partitions that `ends` could not look up, with the errors."""
 
     def __init__(self, client: Client, admin: Admin) -> None:
-        self.admin = admin
+        self.client, self.admin = client, admin
         self.unavailable: dict[TopicPartition, KafkaError] = {}
-        self._client = client
 
     def offsets(
         self, group: GroupDescription
@@ -52,19 +51,11 @@ class Groups:
             return offsets, None
         return offsets, {where: None if its is None else its.lag for where, its in found.items()}
 
-    def committed(self, group_id: str) -> dict[TopicPartition, int]:
-        """Return all committed offsets of a group; open transactions are not awaited, even with read_committed."""
-        return committed_offsets(self.admin, group_id)
-
-    def partitions(self, topic: str) -> list[int]:
-        """Return the partition numbers of a topic. Raises `BrokerError` if it does not exist."""
-        return sorted(self._client.partitions_for(topic))
-
     def existing(self, topics: Iterable[str]) -> set[TopicPartition]:
         """Return the partitions of the topics that exist."""
         return {
             TopicPartition(topic.name, part.partition_index)
-            for topic in self._client.metadata(set(topics)).topics
+            for topic in self.client.metadata(set(topics)).topics
             if not topic.error_code
             for part in topic.partitions
         }
@@ -76,7 +67,7 @@ class Groups:
         for where in wanted:
             self.unavailable.pop(where, None)
         available = [where for where in wanted if where in there]
-        return self._client.offsets(available, when, on_error=self.unavailable.__setitem__)
+        return self.client.offsets(available, when, on_error=self.unavailable.__setitem__)
 
 
 def committed_offsets(admin: Admin, group_id: str, timeout: float | None = None) -> dict[TopicPartition, int]:

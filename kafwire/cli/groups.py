@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafwire.cli.admin_client import Failures, planned
 from kafwire.cli.connection import connection_options_for
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.group_requests import Groups, open_groups
+from kafwire.cli.output import print_table, say, write_json
 from kafwire.cli.partition_names import named_partitions
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kafwire.admin import GroupDescription, GroupMember
-    from kafwire.cli.group_requests import Groups
 
 __all__ = ["command"]
 
@@ -62,24 +60,16 @@ _connected = connection_options_for("ClientConfig")
 _Settings = tuple[str, ...]
 
 
-@contextmanager
-def _groups(brokers: str | None, settings: _Settings, config_file: Path | None) -> Iterator[Groups]:
-    from kafwire.cli.group_requests import open_groups
-
-    with open_groups(brokers, settings, config_file) as groups:
-        yield groups
-
-
 @command.command("list")
 @_connected
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each group.")
 def list_groups(brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool) -> int:
     """List all groups: consumer groups and others."""
-    failures = _Failures()
-    with _groups(brokers, settings, config_file) as groups:
+    failures = Failures("groups")
+    with open_groups(brokers, settings, config_file) as groups:
         found = groups.admin.list_groups(on_error=failures)
     if as_json:
-        _write(
+        write_json(
             {
                 "group": each.group_id,
                 "type": each.type or None,
@@ -103,10 +93,10 @@ def describe(
     names: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool
 ) -> int:
     """Show states and coordinators of groups."""
-    with _groups(brokers, settings, config_file) as groups:
+    with open_groups(brokers, settings, config_file) as groups:
         found, code = _described(groups, names)
     if as_json:
-        _write(_as_json(group) for group in found)
+        write_json(_as_json(group) for group in found)
         return code
     header = (*_GROUP_HEADER[:3], "ASSIGNOR", "COORDINATOR", "MEMBERS")
     print_table(
@@ -124,10 +114,10 @@ def members(
     names: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool
 ) -> int:
     """Show the members of groups, and the partitions that each reads."""
-    with _groups(brokers, settings, config_file) as groups:
+    with open_groups(brokers, settings, config_file) as groups:
         found, code = _described(groups, names)
     if as_json:
-        _write({"group": group.group_id, **_member_json(member)} for group in found for member in group.members)
+        write_json({"group": group.group_id, **_member_json(member)} for group in found for member in group.members)
         return code
     rows = [
         (
@@ -171,13 +161,13 @@ def lag(
     """
     if rounds is not None and watch is None:
         raise click.UsageError("--rounds needs --watch")
-    with _groups(brokers, settings, config_file) as groups:
+    with open_groups(brokers, settings, config_file) as groups:
         while True:
             found, code = _described(groups, names)
             rows, failed = _rows_of(groups, found)
             code |= failed
             if as_json:
-                _write(dict(zip(_LAG_KEYS, row, strict=True)) for row in rows)
+                write_json(dict(zip(_LAG_KEYS, row, strict=True)) for row in rows)
             elif found:
                 print_table(_LAG_HEADER, [_lag_cells(row) for row in rows])
                 say(_summary(rows))
@@ -240,7 +230,7 @@ def reset_offsets(
 
     when = to if to_time is None else milliseconds("--to-time", to_time, to_time)
     warn_of_seconds("groups", [to_time or ""], "--to-time ")
-    with _groups(brokers, settings, config_file) as groups:
+    with open_groups(brokers, settings, config_file) as groups:
         try:
             group: GroupDescription | None = groups.admin.describe_groups([name])[name]
         except BrokerError as error:
@@ -265,13 +255,13 @@ def reset_offsets(
         if execute and after:
             groups.admin.alter_group_offsets(name, after, type=None if group is None else group.type)
         elif after and not dry_run:
-            say("kafwire groups: this is only the plan: add --execute to apply it", err=True)
+            planned("groups")
         return int(len(after) < len(chosen) or not chosen)
 
 
 def _show_plan(rows: Sequence[tuple[str, str, int, int | None, int]], *, as_json: bool) -> None:
     if as_json:
-        _write(dict(zip(map(str.lower, _RESET_HEADER), row, strict=True)) for row in rows)
+        write_json(dict(zip(map(str.lower, _RESET_HEADER), row, strict=True)) for row in rows)
         return
     print_table(_RESET_HEADER, [(*row[:2], str(row[2]), _text(row[3]), str(row[4])) for row in rows])
 
@@ -287,8 +277,8 @@ def delete(names: Sequence[str], brokers: str | None, settings: _Settings, confi
     if not yes and not confirmed(f"Delete {', '.join(names)} and the offsets in it?"):
         say("kafwire groups delete: no group was deleted", err=True)
         return 1
-    failures = _Failures()
-    with _groups(brokers, settings, config_file) as groups:
+    failures = Failures("groups")
+    with open_groups(brokers, settings, config_file) as groups:
         groups.admin.delete_groups(names, on_error=failures)
     for name in dict.fromkeys(names):
         if name not in failures.keys:
@@ -299,26 +289,9 @@ def delete(names: Sequence[str], brokers: str | None, settings: _Settings, confi
 # -- shared functions
 
 
-class _Failures:
-    """Prints the errors of a call, and remembers their keys."""
-
-    def __init__(self) -> None:
-        self.keys: set[object] = set()
-
-    def __call__(self, key: object, error: KafkaError) -> None:
-        """Take the error of a key."""
-        self.keys.add(key)
-        say(f"kafwire groups: {error}", err=True)
-
-    @property
-    def code(self) -> int:
-        """The exit code of the command."""
-        return int(bool(self.keys))
-
-
 def _described(groups: Groups, names: Iterable[str]) -> tuple[list[GroupDescription], int]:
     """Return the existing groups, and an exit code."""
-    failures = _Failures()
+    failures = Failures("groups")
     found = [*groups.admin.describe_groups(names, on_error=failures).values()]
     for group in found:
         for member in (each for each in group.members if each.problem):
@@ -383,7 +356,7 @@ def _chosen(groups: Groups, before: Mapping[TopicPartition, int], topics: Sequen
     named = {
         TopicPartition(topic, number)
         for topic, numbers in named_partitions(topics, "--topic ")
-        for number in (groups.partitions(topic) if numbers is None else numbers)
+        for number in (groups.client.partitions_for(topic) if numbers is None else numbers)
     }
     return sorted(named if topics else before)
 
@@ -462,10 +435,3 @@ def _runs(partitions: Iterable[TopicPartition]) -> str:
 
 def _text(offset: int | None) -> str:
     return "" if offset is None else str(offset)
-
-
-def _write(values: Iterable[Any]) -> None:
-    writer = JsonWriter(pretty=False)
-    for value in values:
-        writer.write(value)
-    writer.flush()

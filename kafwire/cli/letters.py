@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kafwire.cli.connection import client_options, connection_options_for, only
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.output import JsonWriter, print_table, say, time_text
 from kafwire.foreign_text import printable
 from kafwire.protocol.batch_json import bytes_json
 
@@ -205,15 +204,10 @@ def _filter(
     )
 
 
-def _written(letter: Letter) -> str:
-    ms = letter.record.timestamp_ms
-    return "" if ms is None else dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat("T", "milliseconds")
-
-
 def _row(letter: Letter, sent: bool) -> tuple[str, ...]:
     texts = (
         f"{letter.record.partition}:{letter.record.offset}",
-        _written(letter),
+        time_text(letter.record.timestamp_ms),
         letter.topic,
         *("" if number is None else str(number) for number in (letter.partition, letter.offset)),
         _key(letter) or "",

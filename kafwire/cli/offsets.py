@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafwire.cli.connection import client_options, connection_options, isolation, only
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.output import print_table, say, write_json
 from kafwire.cli.partition_names import named_partitions
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, broker_error
@@ -74,10 +74,7 @@ def command(
     problems.update((f"{where.topic}-{where.partition}", str(error)) for where, error in sorted(failed.items()))
     rows = [(where.topic, where.partition, offset if offset >= 0 else None) for where, offset in sorted(found.items())]
     if as_json:
-        writer = JsonWriter(pretty=False)
-        for row in rows:
-            writer.write(dict(zip(map(str.lower, _HEADER), row, strict=True)))
-        writer.flush()
+        write_json(dict(zip(map(str.lower, _HEADER), row, strict=True)) for row in rows)
     elif rows:
         print_table(_HEADER, [(topic, str(number), "-" if at is None else str(at)) for topic, number, at in rows])
     for what, why in problems.items():

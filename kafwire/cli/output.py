@@ -3,10 +3,11 @@
 Lazy values are created while they are written.
 """
 
+import datetime as dt
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from json.encoder import encode_basestring
 from typing import Any, BinaryIO, TypeVar
 
@@ -15,7 +16,16 @@ import click
 from kafwire.foreign_text import printable
 from kafwire.protocol.lazy_json import Elements, Text
 
-__all__ = ["JsonWriter", "escaped_controls", "pretty_option", "print_table", "say"]
+__all__ = [
+    "JsonWriter",
+    "escaped_controls",
+    "pretty_option",
+    "print_rows",
+    "print_table",
+    "say",
+    "time_text",
+    "write_json",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -105,6 +115,14 @@ class JsonWriter:
             yield f"\n{indent}]" if self._pretty else "]"
 
 
+def write_json(values: Iterable[Any]) -> None:
+    """Write one value per line to standard output."""
+    writer = JsonWriter(pretty=False)
+    for value in values:
+        writer.write(value)
+    writer.flush()
+
+
 def escaped_controls(text: str) -> str:
     """Return JSON with control characters escaped, which a terminal may execute."""
     return _CONTROLS.sub(_escaped, text)
@@ -135,3 +153,24 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(line[n]) for line in lines) for n in kept]
     for line in lines:
         click.echo("  ".join(line[n].ljust(width) for n, width in zip(kept, widths, strict=True)).rstrip())
+
+
+def print_rows(
+    header: Sequence[str], keys: Sequence[str], rows: Iterable[Sequence[Any]], *, as_json: bool, none: str = ""
+) -> None:
+    """Print rows as a table, with the text `none` for None, or as a line of JSON each."""
+    if as_json:
+        write_json(dict(zip(keys, row, strict=True)) for row in rows)
+    else:
+        print_table(header, [[none if cell is None else str(cell) for cell in row] for row in rows])
+
+
+def time_text(ms: int | None) -> str:
+    """Return a timestamp as a time in UTC; "" for none, and the number if it is beyond the years that dates have."""
+    if ms is None or ms < 0:
+        return ""
+    try:
+        time = dt.datetime.fromtimestamp(ms / 1000, dt.UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(ms)
+    return time.isoformat("T", "milliseconds").replace("+00:00", "Z")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from kafwire.cli.completion import names_of
 from kafwire.cli.connection import client_options, connection_options_for, look_for_leaders
 from kafwire.cli.delivery_tracker import DeliveryTracker
 from kafwire.cli.lines import STDIN, TooLong, pieces, sizes, standard_input
@@ -46,7 +47,7 @@ Exit code 0: all records were delivered. Standard error names each undelivered r
 
 
 @click.command("produce", help=_HELP)
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=names_of("file"))
 @click.option("-t", "--topic", metavar="TOPIC", help="The topic to send to.")
 @connection_options_for("ProducerConfig")
 @click.option(

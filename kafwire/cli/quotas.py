@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,7 +11,7 @@ import click
 
 from kafwire.cli.admin_client import admin_of, planned
 from kafwire.cli.connection import connection_options_for
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.output import print_table, say, write_json
 
 __all__ = ["command"]
 
@@ -180,7 +181,7 @@ def _names(*, user: str | None, client_id: str | None, ip: str | None, defaults:
 def _put(named: dict[str, Any], kind: str, value: Any, option: str) -> None:
     field = _TYPES[kind]
     if named.get(field) is not None:
-        raise click.UsageError(f"{option} {kind} excludes another choice of the {kind}")
+        raise click.UsageError(f"{option} {kind}: another option names the {kind}")
     named[field] = value
 
 
@@ -199,7 +200,9 @@ def _text(name: Any) -> str:
     return name if isinstance(name, str) else _DEFAULT
 
 
-def _number(value: float) -> int | float:
+def _number(value: float) -> int | float | str:
+    if not math.isfinite(value):
+        return str(value)  # other clients may set it, and JSON has no such number
     return int(value) if value.is_integer() else value
 
 
@@ -212,7 +215,7 @@ def _show(found: Mapping[Any, Mapping[str, float]], *, as_json: bool) -> None:
     if not as_json:
         print_table(_HEADER, [(*map(str, row),) for row in rows])
         return
-    writer = JsonWriter(pretty=False)
-    for *names, key, value in rows:
-        entity = {name: text for name, text in zip(_KEYS.values(), names, strict=True) if text}
-        writer.write({**entity, "quota": key, "limit": value})
+    write_json(
+        {name: text for name, text in zip(_KEYS.values(), names, strict=True) if text} | {"quota": key, "limit": value}
+        for *names, key, value in rows
+    )

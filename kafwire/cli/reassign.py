@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kafwire.cli.admin_client import admin_of, planned
 from kafwire.cli.connection import connection_options_for
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.output import print_table, say, write_json
 from kafwire.cli.partition_names import named_partitions
 from kafwire.cli.reassignment_plan import plan
 from kafwire.types import TopicPartition
@@ -50,11 +50,11 @@ def list_moves(brokers: str | None, settings: _Settings, config_file: Path | Non
     with admin_of(brokers, settings, config_file) as admin:
         found = sorted(admin.list_partition_reassignments().items())
     if as_json:
-        _write(
+        write_json(
             {
                 "topic": place.topic,
                 "partition": place.partition,
-                "replicas": list(its.replicas),
+                "assigned": list(its.replicas),
                 "adding": list(its.adding_replicas),
                 "removing": list(its.removing_replicas),
             }
@@ -77,7 +77,7 @@ def list_moves(brokers: str | None, settings: _Settings, config_file: Path | Non
 @command.command("move")
 @click.argument("partitions", nargs=-1, required=True, metavar="TOPIC[:N,...]...")
 @_connected
-@click.option("--to", "wanted", required=True, metavar="BROKER,...", help="The brokers that are to have the replicas.")
+@click.option("--to", "wanted", required=True, metavar="BROKER,...", help="The brokers that get the replicas.")
 @click.option(
     "--replication-factor",
     "factor",
@@ -98,8 +98,8 @@ def move(
 ) -> int:
     """Plan, and with --execute begin, the move of partitions to brokers.
 
-    Replicas are divided evenly among the brokers, and as few of them move as that allows. The cluster copies records in
-    the background: 'kafwire reassign list' shows what is left.
+    The plan divides the replicas evenly among the brokers, with the fewest moves. The cluster copies records in the
+    background: 'kafwire reassign list' shows the moves in progress.
     """
     nodes = _wanted(wanted)
     asked = named_partitions(partitions, "")
@@ -109,7 +109,7 @@ def move(
         current = _current(client, asked)
     most = factor or max(map(len, current.values()))
     if most > len(nodes):
-        raise click.UsageError(f"--to {wanted}: {most} replicas of a partition need as many brokers")
+        raise click.UsageError(f"--to {wanted}: {most} replicas of a partition need {most} brokers")
     chosen = plan(current, nodes, factor)
     moves = {place: its for place, its in chosen.items() if its != list(current[place])}
     _show({place: (current[place], its) for place, its in moves.items()}, as_json)
@@ -149,7 +149,7 @@ def cancel(
     )
     if not moves:
         if asked:
-            say("kafwire reassign cancel: these partitions do not move", err=True)
+            say("kafwire reassign cancel: these partitions have no reassignment in progress", err=True)
         return int(bool(asked))
     return _carry_out(dict.fromkeys(moves), execute, "cancel", admin_options=(brokers, settings, config_file))
 
@@ -195,7 +195,7 @@ def _current(
 
 def _show(moves: dict[TopicPartition, tuple[Sequence[int], Sequence[int]]], as_json: bool) -> None:
     if as_json:
-        _write(
+        write_json(
             {"topic": place.topic, "partition": place.partition, "before": list(before), "after": list(after)}
             for place, (before, after) in moves.items()
         )
@@ -205,12 +205,6 @@ def _show(moves: dict[TopicPartition, tuple[Sequence[int], Sequence[int]]], as_j
             for place, (before, after) in moves.items()
         ]
         print_table(_HEADER, rows)
-
-
-def _write(rows: Iterable[dict[str, Any]]) -> None:
-    writer = JsonWriter(pretty=False)
-    for row in rows:
-        writer.write(row)
 
 
 def _nodes(nodes: Iterable[int]) -> str:

@@ -10,7 +10,7 @@ P = TypeVar("P")
 
 
 def plan(current: Mapping[P, Sequence[int]], brokers: Sequence[int], factor: int | None = None) -> dict[P, list[int]]:
-    """Divide replicas evenly among brokers, and move as few of them as that allows.
+    """Divide replicas evenly among brokers, with the fewest moves.
 
     A replica stays where it is, in its place in the list, unless its broker is not wanted or has its share already.
 

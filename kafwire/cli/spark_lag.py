@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from kafwire.cli.connection import connection_options_for
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.output import print_table, say, write_json
 
 if TYPE_CHECKING:
     from kafwire.cli.group_requests import Groups
@@ -62,14 +62,14 @@ def lag(
     """Show committed offsets, ends and the difference."""
     if (checkpoint is None) == (group is None):
         raise click.UsageError("give either CHECKPOINT or --group GROUP")
-    from kafwire.cli.group_requests import open_groups
+    from kafwire.cli.group_requests import committed_offsets, open_groups
 
     batch = _newest(checkpoint) if checkpoint is not None else None
     if checkpoint is not None and batch is None:
         say(f"kafwire spark lag: {checkpoint} has no committed batch yet", err=True)
         return 1
     with open_groups(brokers, settings, config_file) as groups:
-        offsets = batch.offsets if batch is not None else groups.committed(str(group))
+        offsets = batch.offsets if batch is not None else committed_offsets(groups.admin, str(group))
         rows = _rows(groups, offsets)
     code = _print(rows, batch, as_json=as_json)
     for where, why in groups.unavailable.items():
@@ -97,10 +97,8 @@ def _print(rows: list[_Row], batch: Committed | None, *, as_json: bool) -> int:
     """Print the rows; return the exit code."""
     code = int(any(row.lag is None for row in rows))
     if as_json:
-        writer = JsonWriter(pretty=False)
-        for row in rows:
-            writer.write({**row._asdict(), "lag": row.lag, "batch": None if batch is None else batch.batch})
-        writer.flush()
+        number = None if batch is None else batch.batch
+        write_json({**row._asdict(), "lag": row.lag, "batch": number} for row in rows)
         return code
     print_table(_HEADER, [_cells(row) for row in rows])
     known = [row.lag for row in rows if row.lag is not None]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kafwire.cli.connection import client_options, connection_options_for, only
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.admin_client import Failures, admin_of
+from kafwire.cli.connection import connection_options_for
+from kafwire.cli.output import print_rows, say
 from kafwire.cli.topic_changes import named, setting
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ def configs(
     as_json: bool,
 ) -> int:
     """Show the options of topics."""
-    failed: list[Any] = []
-    with _admin(brokers, settings, config_file) as admin:
-        found = _described(admin, named(topics), failed)
+    failures = Failures("topics")
+    with admin_of(brokers, settings, config_file) as admin:
+        found = _described(admin, named(topics), failures)
     rows = [
         (topic, entry.name, entry.value, entry.source)
         for topic, entries in found.items()
@@ -78,7 +79,7 @@ def configs(
         if show_all or entry.source == _OWN
     ]
     _show(_CONFIG_HEADER, rows, as_json=as_json)
-    return int(bool(failed))
+    return failures.code
 
 
 @click.command("alter", help=_ALTER_HELP)
@@ -88,7 +89,7 @@ def configs(
 @click.option("--delete-config", "to_delete", multiple=True, metavar="NAME", help="Give an option its default again.")
 @click.option("--append", "to_append", multiple=True, metavar="NAME=VALUE", help="Add a value to a list.")
 @click.option("--subtract", "to_subtract", multiple=True, metavar="NAME=VALUE", help="Remove a value from a list.")
-@click.option("--partitions", type=click.IntRange(min=1), help="How many partitions to have in all.")
+@click.option("--partitions", type=click.IntRange(min=1), help="The number of partitions afterwards.")
 @click.option("--execute", is_flag=True, help="Make the changes even if records could be lost.")
 @click.option("--dry-run", is_flag=True, help="Show the plan, and change nothing.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each change.")
@@ -112,39 +113,22 @@ def alter(
     changes = _changes(to_set, to_delete, to_append, to_subtract)
     if not changes and partitions is None:
         raise click.UsageError("no change is given: see --config, --delete-config, --append, --subtract, --partitions")
-    failed: list[Any] = []
-    with _admin(brokers, settings, config_file) as admin:
-        before = _described(admin, named(topics), failed, names=changes) if changes else {}
+    failures = Failures("topics")
+    with admin_of(brokers, settings, config_file) as admin:
+        before = _described(admin, named(topics), failures, names=changes) if changes else {}
         plan = [planned for topic in before for planned in _plan_of(topic, before[topic], changes)]
-        counts = {} if partitions is None else _counts(admin, before if changes else named(topics), failed)
+        counts = {} if partitions is None else _counts(admin, before if changes else named(topics), failures)
         plan += [Planned(topic, "partitions", f"{count}", f"{partitions}", "") for topic, count in counts.items()]
         executes = execute or not (dry_run or any(planned.note for planned in plan))
-        _apply(admin, before, changes, dict.fromkeys(counts, partitions), failed, validate_only=not executes)
+        _apply(admin, before, changes, dict.fromkeys(counts, partitions), failures, validate_only=not executes)
     _show(_PLAN_HEADER, plan, as_json=as_json)
     if plan and not (executes or dry_run):
         say("kafwire topics: records could be lost: this is only the plan: add --execute to apply it", err=True)
-    return int(bool(failed))
-
-
-def _admin(brokers: str | None, settings: tuple[str, ...], config_file: Path | None) -> Admin:
-    from kafwire import Admin
-    from kafwire.config import ClientConfig, ConsumerConfig
-
-    return Admin(**only(client_options(ConsumerConfig, brokers, settings, config_file), ClientConfig))
-
-
-def _reported(failed: list[Any]) -> Any:
-    """Return an `on_error` that prints an error and notes its key."""
-
-    def on_error(key: Any, error: Exception) -> None:
-        failed.append(key)
-        say(f"kafwire topics: {error}", err=True)
-
-    return on_error
+    return failures.code
 
 
 def _described(
-    admin: Admin, topics: Iterable[str], failed: list[Any], *, names: Iterable[str] | None = None
+    admin: Admin, topics: Iterable[str], failures: Failures, *, names: Iterable[str] | None = None
 ) -> dict[str, dict[str, ConfigEntry]]:
     """Return the options of each topic that can be described."""
     from kafwire.admin import ConfigResource
@@ -153,14 +137,14 @@ def _described(
         [ConfigResource.topic(topic) for topic in topics],
         names=names,
         synonyms=names is not None,
-        on_error=_reported(failed),
+        on_error=failures,
     )
     return {resource.name: entries for resource, entries in found.items()}
 
 
-def _counts(admin: Admin, topics: Iterable[str], failed: list[Any]) -> dict[str, int]:
+def _counts(admin: Admin, topics: Iterable[str], failures: Failures) -> dict[str, int]:
     """Return the present number of partitions of each topic."""
-    found = admin.describe_topics(topics, on_error=_reported(failed))
+    found = admin.describe_topics(topics, on_error=failures)
     return {description.name: len(description.partitions) for description in found.values()}
 
 
@@ -169,7 +153,7 @@ def _apply(
     topics: Iterable[str],
     changes: Mapping[str, Change],
     counts: Mapping[str, Any],
-    failed: list[Any],
+    failures: Failures,
     *,
     validate_only: bool,
 ) -> None:
@@ -178,9 +162,9 @@ def _apply(
 
     by_topic = {ConfigResource.topic(topic): changes for topic in topics}
     if by_topic:
-        admin.alter_configs(by_topic, validate_only=validate_only, on_error=_reported(failed))
+        admin.alter_configs(by_topic, validate_only=validate_only, on_error=failures)
     if counts:
-        admin.create_partitions(counts, validate_only=validate_only, on_error=_reported(failed))
+        admin.create_partitions(counts, validate_only=validate_only, on_error=failures)
 
 
 def _changes(
@@ -268,11 +252,5 @@ def _elements(text: str | None) -> list[str]:
     return [each.strip() for each in (text or "").split(",") if each.strip()]
 
 
-def _show(header: Sequence[str], rows: Sequence[Sequence[str | None]], *, as_json: bool) -> None:
-    if not as_json:
-        print_table(header, [["-" if cell is None else cell for cell in row] for row in rows])
-        return
-    writer = JsonWriter(pretty=False)
-    for row in rows:
-        writer.write(dict(zip(map(str.lower, header), row, strict=True)))
-    writer.flush()
+def _show(header: Sequence[str], rows: Iterable[Sequence[str | None]], *, as_json: bool) -> None:
+    print_rows(header, [name.lower() for name in header], rows, as_json=as_json, none="-")

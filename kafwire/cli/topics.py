@@ -110,8 +110,14 @@ def describe(topics: tuple[str, ...], **given: Any) -> int:
     return _show(topics=topics, names_only=False, no_internal=False, **given)
 
 
+def _subcommands(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the words with which a shell completes the first argument."""
+    words = () if ctx.params["topics"] else (*_OTHERS, "describe", "list")
+    return sorted(word for word in words if word.startswith(incomplete))
+
+
 @click.command("topics", help=_HELP, cls=_Topics)
-@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=_subcommands)
 @click.option("-t", "--topic", "more_topics", multiple=True, metavar="TOPIC", help="A topic; may be repeated.")
 @_form_options
 @_list_options

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafwire.cli.connection import client_options, connection_options_for, only
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.admin_client import Failures, admin_of, planned
+from kafwire.cli.connection import connection_options_for
+from kafwire.cli.output import print_rows, print_table, say, time_text, write_json
 from kafwire.cli.partition_names import named_partitions
-from kafwire.errors import KafkaError
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -41,13 +40,23 @@ _HANGING_HEADER = ("TOPIC", "PARTITION", "OFFSET", "PRODUCER", "EPOCH", "COORDIN
 _Settings = tuple[str, ...]
 _connected = connection_options_for("ClientConfig")
 _as_json = click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each.")
+
+
+def _milliseconds(_context: click.Context, _option: click.Parameter, seconds: float | None) -> int | None:
+    if seconds is not None and not math.isfinite(seconds):
+        raise click.BadParameter(f"{seconds} is not a number of seconds")
+    return None if seconds is None else round(seconds * 1000)
+
+
 _longest = click.option(
     "--longer-than",
+    "longer_than_ms",
     type=click.FloatRange(min=0),
+    callback=_milliseconds,
     default=900,
     show_default=True,
     metavar="SECONDS",
-    help="Leave out producers that wrote within this time; the brokers' transaction.max.timeout.ms is the least.",
+    help="Leave out producers that wrote within this time. Give at least the brokers' transaction.max.timeout.ms.",
 )
 
 
@@ -56,32 +65,18 @@ def command() -> None:
     """List the subcommands."""
 
 
-@contextmanager
-def _admin(brokers: str | None, settings: _Settings, config_file: Path | None) -> Iterator[Admin]:
-    from kafwire import Admin
-    from kafwire.config import ClientConfig, ConsumerConfig
-
-    options = only(client_options(ConsumerConfig, brokers, settings, config_file), ClientConfig)
-    with Admin(**options) as admin:
-        yield admin
-
-
-class _Failures:
-    """Prints errors by key, and keeps the exit code."""
-
-    def __init__(self) -> None:
-        self.code = 0
-
-    def __call__(self, _: object, error: KafkaError) -> None:
-        self.code = 1
-        say(f"kafwire transactions: {error}", err=True)
-
-
 @command.command("list")
 @_connected
 @click.option("--state", "states", multiple=True, help="Only ids in this state, such as Ongoing; may be repeated.")
 @click.option("--producer", "producers", multiple=True, type=click.IntRange(min=0), help="Only of this producer id.")
-@click.option("--longer-than", type=click.FloatRange(min=0), metavar="SECONDS", help="Only if begun before this time.")
+@click.option(
+    "--longer-than",
+    "longer_than_ms",
+    type=click.FloatRange(min=0),
+    callback=_milliseconds,
+    metavar="SECONDS",
+    help="No open transactions that are younger than this.",
+)
 @click.option("--pattern", metavar="RE2", help="Only ids that this regular expression matches as a whole.")
 @click.option("--prefix", metavar="TEXT", help="Only ids that begin with this text.")
 @_as_json
@@ -91,24 +86,24 @@ def list_transactions(
     config_file: Path | None,
     states: Sequence[str],
     producers: Sequence[int],
-    longer_than: float | None,
+    longer_than_ms: int | None,
     pattern: str | None,
     prefix: str | None,
     as_json: bool,
 ) -> int:
     """List transactional ids of all coordinators."""
-    failures = _Failures()
-    with _admin(brokers, settings, config_file) as admin:
+    failures = Failures("transactions")
+    with admin_of(brokers, settings, config_file) as admin:
         found = admin.list_transactions(
             states=states,
             producer_ids=producers,
-            longer_than_ms=None if longer_than is None else round(longer_than * 1000),
+            longer_than_ms=longer_than_ms,
             pattern=pattern,
             prefix=prefix,
             on_error=failures,
         )
     rows = [(each.transactional_id, each.state, each.producer_id, each.coordinator) for each in found]
-    _print(_LIST_HEADER, ("transactionalId", "state", "producerId", "coordinator"), rows, as_json=as_json)
+    print_rows(_LIST_HEADER, ("transactionalId", "state", "producerId", "coordinator"), rows, as_json=as_json)
     return failures.code
 
 
@@ -120,11 +115,11 @@ def describe(
     ids: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool
 ) -> int:
     """Show the states of transactional ids, and the partitions of open transactions."""
-    failures = _Failures()
-    with _admin(brokers, settings, config_file) as admin:
+    failures = Failures("transactions")
+    with admin_of(brokers, settings, config_file) as admin:
         found = list(admin.describe_transactions(ids, on_error=failures).values())
     if as_json:
-        _write(
+        write_json(
             {
                 "transactionalId": each.transactional_id,
                 "state": each.state,
@@ -146,7 +141,7 @@ def describe(
             str(each.producer_epoch),
             str(each.coordinator),
             str(each.timeout_ms),
-            _time(each.started_ms),
+            time_text(each.started_ms),
             " ".join(f"{topic}:{number}" for topic, number in each.partitions),
         )
         for each in found
@@ -167,14 +162,14 @@ def hanging(
     settings: _Settings,
     config_file: Path | None,
     broker: int | None,
-    longer_than: float,
+    longer_than_ms: int,
     as_json: bool,
 ) -> int:
     """Find hanging transactions, in these topics or in all. The exit code is 1 if there are any."""
-    failures = _Failures()
-    with _admin(brokers, settings, config_file) as admin:
+    failures = Failures("transactions")
+    with admin_of(brokers, settings, config_file) as admin:
         found = admin.find_hanging_transactions(
-            topics or None, broker=broker, longer_than_ms=round(longer_than * 1000), on_error=failures
+            topics or None, broker=broker, longer_than_ms=longer_than_ms, on_error=failures
         )
     _show_hanging(found, as_json=as_json)
     return 1 if found else failures.code
@@ -198,7 +193,7 @@ def abort(
     settings: _Settings,
     config_file: Path | None,
     start_offset: int | None,
-    longer_than: float,
+    longer_than_ms: int,
     execute: bool,
     as_json: bool,
 ) -> int:
@@ -208,9 +203,9 @@ def abort(
     may still be committed: let its producer or its time-out end it.
     """
     where = _partition(partition)
-    with _admin(brokers, settings, config_file) as admin:
+    with admin_of(brokers, settings, config_file) as admin:
         if start_offset is None:
-            found = admin.find_hanging_transactions([where.topic], longer_than_ms=round(longer_than * 1000))
+            found = admin.find_hanging_transactions([where.topic], longer_than_ms=longer_than_ms)
             found = [each for each in found if each.partition == where]
         else:
             found = _open_at(admin, where, start_offset)
@@ -220,7 +215,7 @@ def abort(
             return 1
         _show_hanging(found, as_json=as_json)
         if not execute:
-            say("kafwire transactions: this is only the plan: add --execute to apply it", err=True)
+            planned("transactions")
             return 0
         for each in found:
             admin.abort_transaction(
@@ -233,20 +228,10 @@ def abort(
 
 
 def _open_at(admin: Admin, where: TopicPartition, start_offset: int) -> list[HangingTransaction]:
-    from kafwire.admin import HangingTransaction
+    from kafwire.admin.hanging_transactions import open_transactions
 
-    return [
-        HangingTransaction(
-            where,
-            each.producer_id,
-            each.producer_epoch,
-            each.coordinator_epoch,
-            start_offset,
-            each.last_timestamp_ms,
-        )
-        for each in admin.describe_producers([where])[where]
-        if each.start_offset == start_offset
-    ]
+    found = open_transactions(where, admin.describe_producers([where])[where])
+    return [each for each in found if each.start_offset == start_offset]
 
 
 def _partition(text: str) -> TopicPartition:
@@ -265,28 +250,8 @@ def _show_hanging(found: Iterable[HangingTransaction], *, as_json: bool) -> None
             each.producer_id,
             each.producer_epoch,
             each.coordinator_epoch,
-            each.last_timestamp_ms if as_json else _time(each.last_timestamp_ms),
+            each.last_timestamp_ms if as_json else time_text(each.last_timestamp_ms),
         )
         for each in found
     ]
-    _print(_HANGING_HEADER, keys, rows, as_json=as_json)
-
-
-def _print(header: Sequence[str], keys: Sequence[str], rows: Sequence[tuple[Any, ...]], *, as_json: bool) -> None:
-    if as_json:
-        _write(dict(zip(keys, row, strict=True)) for row in rows)
-    else:
-        print_table(header, [["" if cell is None else str(cell) for cell in row] for row in rows])
-
-
-def _write(values: Iterable[Mapping[str, Any]]) -> None:
-    writer = JsonWriter(pretty=False)
-    for value in values:
-        writer.write(value)
-    writer.flush()
-
-
-def _time(ms: int | None) -> str:
-    if ms is None or ms < 0:
-        return ""
-    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat("T", "milliseconds").replace("+00:00", "Z")
+    print_rows(_HANGING_HEADER, keys, rows, as_json=as_json)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kafwire.cli.admin_client import admin_of, planned
+from kafwire.cli.admin_client import Failures, admin_of, planned
 from kafwire.cli.connection import connection_options_for
-from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.output import print_rows, say
 from kafwire.config.sasl_mechanisms import SCRAM_NUMBERS
 
 if TYPE_CHECKING:
@@ -53,17 +52,16 @@ def list_users(
     names: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool
 ) -> int:
     """List credentials of users, without their secrets; without a name, of all users."""
-    code = 0
-
-    def report(user: str, error: Exception) -> None:
-        nonlocal code
-        say(f"kafwire users: {user}: {error}", err=True)
-        code = 1
-
+    failures = Failures("users")
     with admin_of(brokers, settings, config_file) as admin:
-        found = admin.describe_user_scram_credentials(names or None, on_error=report)
-    _show([(user, each.mechanism, each.iterations) for user in found for each in found[user]], as_json=as_json)
-    return code
+        found = admin.describe_user_scram_credentials(names or None, on_error=failures)
+    print_rows(
+        _HEADER,
+        _KEYS,
+        [(user, each.mechanism, each.iterations) for user in found for each in found[user]],
+        as_json=as_json,
+    )
+    return failures.code
 
 
 @command.command("set")
@@ -93,7 +91,7 @@ def set_password(
     change = ScramUpsertion(name, mechanism, _password(name, password_file), iterations)
     with admin_of(brokers, settings, config_file) as admin:
         admin.alter_user_scram_credentials([change])
-    _show([(name, mechanism, iterations)], as_json=as_json)
+    print_rows(_HEADER, _KEYS, [(name, mechanism, iterations)], as_json=as_json)
 
 
 @command.command("remove")
@@ -119,7 +117,7 @@ def remove(
         found = [each for each in held if mechanism in (None, each.mechanism)]
         for each in found if execute else ():
             admin.alter_user_scram_credentials([ScramDeletion(name, each.mechanism)])
-    _show([(name, each.mechanism, each.iterations) for each in found], as_json=as_json)
+    print_rows(_HEADER, _KEYS, [(name, each.mechanism, each.iterations) for each in found], as_json=as_json)
     if not found:
         say(f"kafwire users remove: {name} has no credential of {mechanism}", err=True)
         return 1
@@ -134,16 +132,9 @@ def _password(name: str, file: Path | None) -> Secret:
 
     if file is None:
         return Secret(click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True))
-    if str(file) == "-":
-        return Secret(sys.stdin.readline().rstrip("\r\n"))
-    with file.open(encoding="utf-8") as lines:
-        return Secret(lines.readline().rstrip("\r\n"))
-
-
-def _show(rows: Iterable[tuple[str, str, int]], *, as_json: bool) -> None:
-    if not as_json:
-        print_table(_HEADER, [(*map(str, row),) for row in rows])
-        return
-    writer = JsonWriter(pretty=False)
-    for row in rows:
-        writer.write(dict(zip(_KEYS, row, strict=True)))
+    with click.open_file(str(file), "rb") as lines:
+        line = lines.readline()
+    try:
+        return Secret(line.decode().rstrip("\r\n"))
+    except UnicodeDecodeError:
+        raise click.ClickException(f"{file}: the password is not UTF-8 text") from None

@@ -87,6 +87,11 @@ class Cluster:
         self.connects = 0  # of all connections, those that were released too
 
     @property
+    def is_closed(self) -> bool:
+        """True after `close` or `shut`: no request can be sent any more."""
+        return self._closed
+
+    @property
     def connections(self) -> list[BrokerConnection]:
         """All connections, the bootstrap servers' first."""
         return [*self._seeds, *(connection for node in self._nodes.values() for connection in node.connections)]

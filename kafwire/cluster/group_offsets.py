@@ -361,7 +361,10 @@ class GroupOffsets:
         message = fetch_request({self.group_id: partitions}, version, ids, require_stable=True)
         me = None if self.member is None else self.member.metadata()
         response = await connection.call(message, version=version)
-        part = fetched_groups(response, [self.group_id], version, connection.where)[self.group_id]
+        part = fetched_groups(response, [self.group_id], version).get(self.group_id)
+        if part is None:
+            text = f"{connection.where} sent a response without group {self.group_id!r}"
+            raise ProtocolError(text, api="OffsetFetchResponse", version=version)
         if part.error_code:
             self._fence([part.error_code], me)
             raise broker_error(part.error_code, api="OffsetFetch", group=self.group_id)

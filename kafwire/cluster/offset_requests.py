@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from kafwire import protocol
 from kafwire.cluster.metadata import NO_TOPIC_ID
-from kafwire.errors import ProtocolError
 
 Partition = tuple[str, int]
 Code = tuple[Partition, int]
@@ -80,20 +79,11 @@ def _topics(partitions: Iterable[Partition] | None, topic_ids: TopicIds, version
     ]
 
 
-def fetched_groups(response: Any, group_ids: Collection[str], version: int, where: str) -> dict[str, Any]:
-    """Return the part of each group in an OffsetFetch response: `error_code` and `topics`.
-
-    Raises:
-        ProtocolError: the broker `where` left a group out.
-    """
+def fetched_groups(response: Any, group_ids: Collection[str], version: int) -> dict[str, Any]:
+    """Return the part of each requested group in an OffsetFetch response: `error_code` and `topics`."""
     if version < protocol.OffsetFetchRequest.GROUPS:
         return dict.fromkeys(group_ids, response)
-    parts = {group.group_id: group for group in response.groups}
-    for group_id in group_ids:
-        if group_id not in parts:
-            text = f"{where} sent a response without group {group_id!r}"
-            raise ProtocolError(text, api="OffsetFetchResponse", version=version)
-    return {group_id: parts[group_id] for group_id in group_ids}
+    return {group.group_id: group for group in response.groups if group.group_id in group_ids}
 
 
 def fetched(

@@ -431,6 +431,7 @@ class ConsumerCore:
             self.config,
             self.metrics,
             lambda: len(self.fetcher.cursors),
+            lambda: "" if self.membership is None else self.membership.metadata().member_id,
             self.commits.group,
             self.membership,
         )
@@ -492,11 +493,11 @@ class ConsumerCore:
         finally:
             if self.membership is not None:
                 await self.membership.close(max(0.0, until_ms - engine.now_ms()))
-            await self.pushing.close(max(0.0, until_ms - engine.now_ms()) / 1000)
             sessions = self.fetcher.brokers.sessions()
             self.fetcher.queue.close()
             self.fetcher.stop()
             try:
+                await self.pushing.close(max(0.0, until_ms - engine.now_ms()) / 1000)
                 left_s = max(0.0, until_ms - engine.now_ms()) / 1000
                 async with asyncio.timeout(min(SESSION_END_SECONDS, left_s)):
                     await asyncio.gather(*(self._end_session(*session) for session in sessions), return_exceptions=True)

@@ -37,6 +37,7 @@ class PushedConsumer:
         config: ConsumerConfig | ShareConsumerConfig,
         metrics: Callable[[], dict[str, Any]],
         partitions: Callable[[], int],
+        member_id: Callable[[], str],
         group: GroupOffsets | None = None,
         membership: Membership | None = None,
     ) -> None:
@@ -44,6 +45,7 @@ class PushedConsumer:
         self._config = config
         self.metrics = metrics
         self._partitions = partitions
+        self._member_id = member_id
         self._group = group
         self._membership = membership
         self._last_ms = cluster.engine.now_ms()
@@ -79,12 +81,11 @@ class PushedConsumer:
 
     def resource(self) -> Mapping[str, str]:
         """Return the attributes of the consumer."""
-        config, snapshot = self._config, self.metrics()
-        member = snapshot if isinstance(config, ShareConsumerConfig) else snapshot["group"] or {}
+        config = self._config
         found = {
             "group_id": config.group_id,
             "group_instance_id": getattr(config, "group_instance_id", None),
-            "group_member_id": member.get("member_id"),
+            "group_member_id": self._member_id(),
             "client_rack": config.client_rack,
         }
         return {key: value for key, value in found.items() if value}

@@ -6,7 +6,6 @@ are there, or neither, and each record counts once. Kafka's own committed offset
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,12 +22,11 @@ from kafwire.database.connections import (
 )
 from kafwire.errors import ConfigError, OffsetsFencedError
 from kafwire.integers import integer, natural
+from kafwire.runtime.log import consumer_log as log
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.records import Batch
-
-log = logging.getLogger("kafwire")
 
 _HIGHEST = (1 << 63) - 1
 _TABLE = """CREATE TABLE IF NOT EXISTS {table} (
@@ -185,6 +183,10 @@ class DatabaseOffsets:
                 where.topic,
                 stored.next_offset,
                 where.partition,
+                group=self._group,
+                topic=where.topic,
+                partition=where.partition,
+                offset=stored.next_offset,
             )
         return found
 

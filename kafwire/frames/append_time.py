@@ -8,52 +8,38 @@ producers' times. The clocks of two brokers may differ, and a partition's leader
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from kafwire.calls.client import ClientCalls
 from kafwire.cluster.cluster import Cluster
 from kafwire.errors import BrokerError
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
-from kafwire.scanner.narrowing import narrowed
+from kafwire.scanner.narrowing import Part
 from kafwire.scanner.ranges import Range
-from kafwire.scanner.row_filter import HIGHEST, Bounds, RowFilter
+from kafwire.scanner.row_filter import END
 from kafwire.sync.scan import Split
 from kafwire.types import TopicPartition
 
 CLOCKS_DIFFER_MS = 60_000
 _LOG_APPEND_TIME = 1
+Ends = dict[TopicPartition, int]
 
 
-@dataclass(frozen=True, slots=True)
-class EndingFilter:
-    """A `RowFilter` whose partitions end at given offsets."""
-
-    inner: RowFilter
-    ends: Mapping[TopicPartition, int]
-
-    def bounds(self, topic: str | None = None, partition: int | None = None) -> Bounds:
-        """Return the bounds of the inner filter, up to the end of the partition."""
-        found = self.inner.bounds(topic, partition)
-        if topic is None or partition is None:
-            return found
-        return found.both(Bounds(stop=self.ends.get(TopicPartition(topic, partition), HIGHEST)))
-
-
-def ended_by_time(split: Split, row_filter: RowFilter, engine: Engine | None) -> RowFilter:
-    """Return the filter with the ends that its latest times allow. Without a latest time, no request is sent."""
+def ended_by_time(split: Split, parts: Sequence[Part], engine: Engine | None) -> Sequence[Part]:
+    """Return the parts with the ends that their latest times allow. Without a latest time, no request is sent."""
     timed = {
         TopicPartition(part.topic, part.partition): bounds.until + CLOCKS_DIFFER_MS
-        for part, bounds in narrowed(split.ranges, row_filter)
-        if not bounds.with_null and 0 < bounds.until < HIGHEST - CLOCKS_DIFFER_MS
+        for part, bounds in parts
+        if not bounds.with_null and 0 < bounds.until < END - CLOCKS_DIFFER_MS
     }
     if not timed:
-        return row_filter
+        return parts
     config = split._reading.config
     running = default_engine() if engine is None else engine
     cluster = Cluster(running, config)
-    ends: dict[TopicPartition, int] = {}
+    ends: Ends = {}
     try:
         calls = ClientCalls(cluster)
         by_broker = {topic for topic in {where.topic for where in timed} if _has_append_time(calls, topic, running)}
@@ -64,8 +50,11 @@ def ended_by_time(split: Split, row_filter: RowFilter, engine: Engine | None) ->
             ends |= {where: end for where, end in found.items() if end >= 0}
     finally:
         running.run(cluster.close)
-    certain = {where: end for where, end in ends.items() if _is_of_broker(split, where, end, engine)}
-    return EndingFilter(row_filter, certain)
+    stops = _of_brokers(split, ends, engine) if ends else {}
+    return [
+        (part._replace(end=min(part.end, stops.get(TopicPartition(part.topic, part.partition), part.end))), bounds)
+        for part, bounds in parts
+    ]
 
 
 def _has_append_time(calls: ClientCalls, topic: str, engine: Engine) -> bool:
@@ -75,8 +64,10 @@ def _has_append_time(calls: ClientCalls, topic: str, engine: Engine) -> bool:
         return False
 
 
-def _is_of_broker(split: Split, where: TopicPartition, offset: int, engine: Engine | None) -> bool:
-    """True if the record at an offset has the time of a broker."""
-    reading = replace(split._reading, columns=("timestamp", "timestamp_type"), window=None)
-    one = replace(split, ranges=(Range(where.topic, where.partition, offset, offset + 1),), _reading=reading)
-    return [record.timestamp_type for record in one.scan(engine=engine)] == [_LOG_APPEND_TIME]
+def _of_brokers(split: Split, ends: Ends, engine: Engine | None) -> Ends:
+    """Return those ends whose record has the time of a broker."""
+    reading = replace(split._reading, columns=("topic", "partition", "timestamp", "timestamp_type"), window=None)
+    single = tuple(Range(*where, end, end + 1) for where, end in ends.items())
+    with replace(split, ranges=single, _reading=reading).scan(engine=engine) as scan:
+        certain = {(each.topic, each.partition) for each in scan if each.timestamp_type == _LOG_APPEND_TIME}
+    return {where: end for where, end in ends.items() if where in certain}

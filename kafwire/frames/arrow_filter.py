@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -19,10 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem
 
-from kafwire.scanner.row_filter import HIGHEST, LOWEST, NOTHING, Bounds, Column
+from kafwire.scanner.row_filter import END, LOWEST, NOTHING, Bounds, Column
 
 MOST_CUTS = 128
-_NUMBER = re.compile(r"-?\d+")
+_NUMBER = re.compile(r"(?<!\d)\d{1,19}(?!\d)")  # an offset, which has no sign
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND = dt.timedelta(milliseconds=1)
@@ -50,7 +51,7 @@ class ArrowFilter:
             self._offsets = _slices(name, 0, cuts, lambda offset: pa.scalar(offset, kind))
         if "timestamp" in fields:
             name, kind = fields["timestamp"]
-            cuts = _cuts((_milliseconds(found) for found in _TIME.findall(text)), least=LOWEST)
+            cuts = _cuts(_milliseconds(_TIME.findall(text)), least=LOWEST)
             milliseconds = pa.timestamp("ms", kind.tz)
             self._times = _slices(name, LOWEST, cuts, lambda ms: pa.scalar(ms, milliseconds).cast(kind))
             self._no_time = [pc.field(name).is_null()]
@@ -69,12 +70,12 @@ class ArrowFilter:
         with_null = not self._no_time or len(guarantees) - 1 in possible
         if not possible or (self._offsets and not offsets) or not (times or with_null):
             return NOTHING
-        first, stop = (offsets[0][0], offsets[-1][1]) if offsets else (0, HIGHEST)
+        first, stop = (offsets[0][0], offsets[-1][1]) if offsets else (0, END)
         since, until = (times[0][0], times[-1][1]) if times else (0, 0)
         return Bounds(first, stop, since, until, with_null) if self._times else Bounds(first, stop)
 
     def _possible(self, guarantees: Sequence[Any], known: Sequence[Any]) -> set[int]:
-        """Return the numbers of the guarantees that, with the known values, leave the filter a chance."""
+        """Return the indexes of the guarantees under which the filter can be true, given the known values."""
         files, format_ = LocalFileSystem(), ds.ParquetFileFormat()  # no file is opened
         fragments = []
         for number, guarantee in enumerate(guarantees):
@@ -87,7 +88,7 @@ class ArrowFilter:
 
 def _cuts(values: Iterable[int], *, least: int) -> list[int]:
     """Return the edges before and after each value, in order; some, if they are many."""
-    edges = sorted({edge for value in values for edge in (value, value + 1) if least < edge < HIGHEST})
+    edges = sorted({edge for value in values for edge in (value, value + 1) if least < edge < END})
     return edges[:: -(-len(edges) // MOST_CUTS)] if edges else []
 
 
@@ -95,14 +96,16 @@ def _slices(name: str, least: int, cuts: Sequence[int], scalar: Callable[[int], 
     """Return the slices between the cuts; the outer ones are open."""
     field = pc.field(name)
     if not cuts:
-        return [(least, HIGHEST, field.is_valid())]
+        return [(least, END, field.is_valid())]
     inner = [
         # Arrow knows of no whole numbers: between 5 and 6 may be a value above 5.
         (low, high, field == scalar(low) if low + 1 == high else (field >= scalar(low)) & (field < scalar(high)))
         for low, high in pairwise(cuts)
     ]
-    return [(least, cuts[0], field < scalar(cuts[0])), *inner, (cuts[-1], HIGHEST, field >= scalar(cuts[-1]))]
+    return [(least, cuts[0], field < scalar(cuts[0])), *inner, (cuts[-1], END, field >= scalar(cuts[-1]))]
 
 
-def _milliseconds(text: str) -> int:
-    return (dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC) - _EPOCH) // _MILLISECOND
+def _milliseconds(texts: Iterable[str]) -> Iterator[int]:
+    for text in texts:
+        with suppress(ValueError):  # a text that only looks like a time
+            yield (dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC) - _EPOCH) // _MILLISECOND

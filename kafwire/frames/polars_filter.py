@@ -77,13 +77,16 @@ def _compared(left: Any, sign: str, right: Any, names: Names) -> Expression:
     if column is None:
         left, right, sign = right, left, _TURNED.get(sign, sign)
         column = _column(left, names)
-    if column is None or sign not in _SIGNS or not _is_constant(right):
+    if column is None or sign not in _SIGNS:
         return OTHER
-    values = _values(_series(right), column)
+    return _comparison(column, _SIGNS[sign], right, null_safe=sign == "EqValidity")
+
+
+def _comparison(column: Column, sign: Sign, node: Any, *, null_safe: bool = False) -> Expression:
+    values = _values(_series(node), column) if _is_constant(node) else None
     if values is None or len(values) != 1:
-        return OTHER  # a comparison with null
-    [(low, high)] = values
-    return Comparison(column, _SIGNS[sign], low, high, null_safe=sign == "EqValidity")
+        return OTHER  # a comparison with null, among others
+    return Comparison(column, sign, *values[0], null_safe=null_safe)
 
 
 def _called(called: Any, given: list[Any], names: Names) -> Expression:
@@ -99,11 +102,7 @@ def _called(called: Any, given: list[Any], names: Names) -> Expression:
             return Negation(IsNull(column))
         case {"IsBetween": {"closed": closed}}:
             after, before = _CLOSED[closed]
-            bounds = [(given[1], after), (given[2], before)]
-            found = [(_values(_series(value), column), sign) for value, sign in bounds if _is_constant(value)]
-            return (
-                All(tuple(Comparison(column, sign, *values[0]) for values, sign in found if values)) if found else OTHER
-            )
+            return All((_comparison(column, after, given[1]), _comparison(column, before, given[2])))
         case {"IsIn": {"nulls_equal": False}}:
             listed = _series(given[1]) if _is_constant(given[1]) else None
             if listed is not None and listed.dtype == pl.List and len(listed) == 1:

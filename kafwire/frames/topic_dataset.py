@@ -8,11 +8,10 @@ from typing import Any, NoReturn, Unpack
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyarrow.fs import FSSpecHandler, PyFileSystem
 
-from kafwire.cluster.offset_spec import Bound, Timestamps
-from kafwire.config.typed_options import ScanOptions
 from kafwire.frames.arrow_filter import ArrowFilter
-from kafwire.frames.snapshot import ALL_ROWS, Snapshot
+from kafwire.frames.snapshot import ALL_ROWS, ScanArguments, Snapshot
 from kafwire.runtime.interfaces import Engine
 from kafwire.scanner.row_filter import RowFilter
 
@@ -23,33 +22,22 @@ def dataset(
     bootstrap_servers: str | Iterable[str],
     topics: str | Sequence[str],
     *,
-    partitions: Sequence[int] | None = None,
-    start: Bound = "earliest",
-    end: Bound = "latest",
-    columns: Sequence[str] | None = None,
-    layout: Mapping[str, Any] | None = None,
-    timestamps: Timestamps | None = None,
     engine: Engine | None = None,
-    **options: Unpack[ScanOptions],
+    **arguments: Unpack[ScanArguments],
 ) -> TopicDataset:
     """Make a data set of the records of topics between two bounds.
 
     The offsets are captured by this call: each query reads the same records. A query decodes only the columns that it
     uses. Its conditions on topic, partition, offset and timestamp bound the read, and Arrow applies every condition
-    exactly. A timestamp bounds it from below only, as later records can be older; batches outside of the times are
-    skipped by their headers. This needs the package pyarrow.
+    exactly. A timestamp bounds it from below only, as later records can be older. With a time from above, batches
+    outside of the times are skipped by their headers. This needs the package pyarrow.
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
         topics: one topic or several.
-        partitions: the partition numbers to read; None reads all.
-        start: the start bound, as of `kafwire.scan`.
-        end: the end bound, as of `kafwire.scan`; exclusive.
-        columns: the columns of the data set, out of those of `kafwire.scan`; None: all.
-        layout: variations of the schema, as of `kafwire.scan`.
-        timestamps: a pair (from, to), as of `kafwire.scan`.
         engine: the engine to run on; None: the engine of this process.
-        options: fields of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
+        arguments: `partitions`, `start`, `end`, `columns`, `layout` and `timestamps`, as of `kafwire.scan`, and fields
+            of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
 
     Returns:
         A `TopicDataset`.
@@ -67,27 +55,25 @@ def dataset(
         >>> duckdb.sql('SELECT decode(value) FROM flights WHERE "offset" >= 1').fetchall()
         [('JFK-MIA',), ('JFK-BQN',)]
     """
-    return TopicDataset(
-        Snapshot.take(
-            bootstrap_servers,
-            topics,
-            partitions=partitions,
-            start=start,
-            end=end,
-            columns=columns,
-            layout=layout,
-            timestamps=timestamps,
-            engine=engine,
-            **options,
-        )
-    )
+    return TopicDataset(Snapshot.take(bootstrap_servers, topics, engine=engine, **arguments))
 
 
-class TopicDataset(ds.InMemoryDataset):  # type: ignore[misc]
+class _NoFiles:
+    """A file system that cannot be read."""
+
+    protocol = "kafwire"
+
+    def isfile(self, _: str) -> NoReturn:
+        """Raise `NotImplementedError`. Arrow calls this before it opens a file."""
+        raise NotImplementedError("a data set of topics has no files for this call: use `to_table()` first, or DuckDB")
+
+
+class TopicDataset(ds.UnionDataset):  # type: ignore[misc]
     """The records of topics as a `pyarrow.dataset.Dataset`. `kafwire.frames.dataset` makes it.
 
     `to_table`, `to_batches`, `head`, `take` and `count_rows` have pyarrow's arguments, and read the topics each time.
-    A data set of kafwire has no fragments and joins nothing: use a table, or DuckDB.
+    Arrow's C++ code sees a data set of one file that cannot be opened. So calls that do not go through `scanner`, such
+    as `join`, `sort_by` or a union, raise `NotImplementedError`: use a table, or DuckDB.
 
     Example:
         >>> import pyarrow.compute as pc
@@ -100,13 +86,19 @@ class TopicDataset(ds.InMemoryDataset):  # type: ignore[misc]
         self._snapshot = snapshot
         self._passing = passing
         self._columns = pa.schema(snapshot.split)
-        super().__init__(self._columns.empty_table())  # which is never read
+        format_ = ds.ParquetFileFormat()  # of no file
+        fragment = format_.make_fragment("topic", filesystem=PyFileSystem(FSSpecHandler(_NoFiles())))
+        super().__init__(self._columns, [ds.FileSystemDataset([fragment], self._columns, format_)])
 
     def __repr__(self) -> str:
-        return f"<TopicDataset of {self._snapshot.description}>"
+        ranges = self._snapshot.split.ranges
+        topics = ", ".join(dict.fromkeys(each.topic for each in ranges))
+        return f"<TopicDataset of {topics}: {sum(each.end - each.start for each in ranges)} offsets>"
 
     def __reduce__(self) -> NoReturn:
-        self._refuse("be pickled", "pickle the pieces of `kafwire.scan(...).split(n)`")
+        raise NotImplementedError(
+            "a data set of a topic cannot be pickled: pickle the pieces of `kafwire.scan(...).split(n)`"
+        )
 
     @property
     def schema(self) -> pa.Schema:
@@ -160,44 +152,10 @@ class TopicDataset(ds.InMemoryDataset):  # type: ignore[misc]
 
     def _needed(self, columns: Sequence[str] | Mapping[str, pc.Expression] | None, passing: Any) -> list[str]:
         """Return the columns to decode. Those of an expression are the names that occur in its text, at least."""
-        if columns is None:
-            return list(self._columns.names)
-        texts = [str(each) for each in columns.values()] if isinstance(columns, Mapping) else []
-        texts += [] if passing is None else [str(passing)]
-        chosen = set() if isinstance(columns, Mapping) else set(columns)
-        if unknown := chosen - set(self._columns.names):
-            chosen -= unknown  # pyarrow names it in its error
-        needed = [name for name in self._columns.names if name in chosen or any(name in text for text in texts)]
-        return needed or list(self._columns.names[:1])
-
-    def get_fragments(self, filter: pc.Expression | None = None) -> None:  # noqa: A002, ARG002
-        """Raise `NotImplementedError`: a topic has no files.
-
-        Args:
-            filter: unused.
-        """
-        self._refuse("be divided into fragments", "use `kafwire.scan(...).split(n)`")
-
-    def replace_schema(self, schema: pa.Schema) -> None:  # noqa: ARG002
-        """Raise `NotImplementedError`: Kafka has the types.
-
-        Args:
-            schema: unused.
-        """
-        self._refuse("have another schema", "use the arguments `columns` and `layout`")
-
-    def join(self, *_: Any, **__: Any) -> None:
-        """Raise `NotImplementedError`: use `to_table().join(...)`, or DuckDB."""
-        self._refuse("be joined", "use `to_table().join(...)`, or DuckDB")
-
-    def join_asof(self, *_: Any, **__: Any) -> None:
-        """Raise `NotImplementedError`: use `to_table().join_asof(...)`, or DuckDB."""
-        self._refuse("be joined", "use `to_table().join_asof(...)`, or DuckDB")
-
-    def sort_by(self, *_: Any, **__: Any) -> None:
-        """Raise `NotImplementedError`: use `to_table().sort_by(...)`, or DuckDB."""
-        self._refuse("be sorted", "use `to_table().sort_by(...)`, or DuckDB")
-
-    @staticmethod
-    def _refuse(what: str, instead: str) -> NoReturn:
-        raise NotImplementedError(f"a data set of a topic cannot {what}: {instead}")
+        names: list[str] = self._columns.names
+        chosen = [] if columns is None or isinstance(columns, Mapping) else columns  # pyarrow refuses unknown ones
+        expressions = [*(columns.values() if isinstance(columns, Mapping) else []), passing]
+        text = "\n".join(str(each) for each in expressions if each is not None)
+        if columns is None or "FieldPath" in text:  # a field by its number, which is one among all columns
+            return names
+        return [name for name in names if name in chosen or name in text]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from io import BufferedWriter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 from kafwire.errors import KafkaError
 from kafwire.lake.copy_lock import locked
 from kafwire.lake.offset_files import OffsetFile, files_of
-from kafwire.records import Batch
 from kafwire.sync.client import Client
 from kafwire.types import Offset, TopicPartition
 
@@ -52,17 +51,20 @@ class ParquetCopy:
 
     def run(self) -> Iterator[WrittenFile]:
         """Copy the records up to the current ends, and yield each file when it is whole."""
+        info = self.client.topic(self.topic)
         folder = self.folder / self.topic
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder):
-            info = self.client.topic(self.topic)
             places = [TopicPartition(self.topic, number) for number in sorted(info.partitions)]
+            targets = {place: folder / str(place.partition) for place in places}
+            for target in targets.values():
+                target.mkdir(exist_ok=True)
+            for each in (folder.parent, folder):
+                _flush(each)
             level = self.options["isolation_level"]
             lows = self.client.offsets(places, "earliest")
             ends = self.client.offsets(places, "latest", isolation_level=level)
-            for place in places:
-                target = folder / str(place.partition)
-                target.mkdir(exist_ok=True)
+            for place, target in targets.items():
                 start = self._start(place, target, lows[place], ends[place], info.topic_id)
                 if start < ends[place]:
                     yield from self._copied(place, target, start, ends[place], info.topic_id)
@@ -79,7 +81,7 @@ class ParquetCopy:
             if not self.skip_lost:
                 raise KafkaError(
                     f"{name}: the records from {last.after} to {low} (exclusive) were deleted before they were copied; "
-                    "to copy the records behind them, allow lost ones"
+                    "--skip-lost continues with the records behind them"
                 )
             return low
         if last.after > end:
@@ -92,43 +94,48 @@ class ParquetCopy:
     def _copied(
         self, place: TopicPartition, target: Path, start: int, end: int, topic_id: uuid.UUID
     ) -> Iterator[WrittenFile]:
-        first, unfinished = start, None
-        with self.client.scan(
-            place.topic, start={place: Offset(start)}, end={place: Offset(end)}, **self.options
-        ) as scan:
-            if scan._topic_ids[place.topic] != topic_id:
-                raise KafkaError(f"topic {place.topic!r} was deleted and recreated during the copy: run it again")
-            for batch in scan.batches():
-                if unfinished is None:
-                    unfinished = _Unfinished.open(target / UNFINISHED, topic_id)
-                unfinished.add(batch)
-                if unfinished.rows >= self.rows:
-                    after = min(batch.next_offset, end)
-                    yield WrittenFile(place, *unfinished.finish(OffsetFile(first, after)))
-                    first, unfinished = after, None
-        if unfinished is not None and unfinished.rows:
-            yield WrittenFile(place, *unfinished.finish(OffsetFile(first, end)))
+        first, path = start, target / UNFINISHED
+        unfinished: _Unfinished | None = None
+        try:
+            with self.client.scan(
+                place.topic, start={place: Offset(start)}, end={place: Offset(end)}, **self.options
+            ) as scan:
+                if scan._topic_ids[place.topic] != topic_id:
+                    raise KafkaError(f"topic {place.topic!r} was deleted and recreated during the copy: run it again")
+                for batch in scan.batches():
+                    rows = batch.to_arrow()
+                    unfinished = unfinished or _Unfinished(path, topic_id, rows.schema)
+                    unfinished.add(rows)
+                    if unfinished.rows >= self.rows:
+                        after = min(batch.next_offset, end)
+                        written = WrittenFile(place, *unfinished.finish(OffsetFile(first, after)))
+                        first, unfinished = after, None
+                        yield written
+            if unfinished is not None:
+                yield WrittenFile(place, *unfinished.finish(OffsetFile(first, end)))
+        except KafkaError:  # some are of the class OSError
+            raise
+        except OSError as error:
+            error.filename = error.filename or str(path)  # errors of writing have none
+            raise
+        finally:
+            if unfinished is not None:
+                unfinished.close()
 
 
 class _Unfinished:
     """A file that is being written."""
 
-    def __init__(self, path: Path, topic_id: uuid.UUID) -> None:
+    def __init__(self, path: Path, topic_id: uuid.UUID, schema: pa.Schema) -> None:
         self.rows = 0
         self._path = path
-        self._metadata = {TOPIC_ID: str(topic_id).encode()}
-        self._file: BufferedWriter | None = None
-        self._writer: pq.ParquetWriter | None = None
+        self._file = path.open("wb")  # over that of a killed copier
+        metadata = {TOPIC_ID: str(topic_id).encode()}
+        self._writer = pq.ParquetWriter(self._file, schema.with_metadata(metadata), compression="zstd")
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
 
-    @classmethod
-    def open(cls, path: Path, topic_id: uuid.UUID) -> _Unfinished:
-        path.unlink(missing_ok=True)  # of a killed copier
-        return cls(path, topic_id)
-
-    def add(self, batch: Batch) -> None:
-        rows = batch.to_arrow()
+    def add(self, rows: pa.RecordBatch) -> None:
         self.rows += rows.num_rows
         self._waiting.append(rows)
         self._bytes += rows.nbytes
@@ -138,32 +145,37 @@ class _Unfinished:
     def finish(self, file: OffsetFile) -> tuple[OffsetFile, int, Path]:
         """Flush the file to the disk and give it its name."""
         self._write()
-        assert self._writer is not None
-        assert self._file is not None
         self._writer.close()
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         final = self._path.with_name(file.name)
         self._path.rename(final)
-        folder = os.open(final.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        _flush(final.parent)
         return file, self.rows, final
+
+    def close(self) -> None:
+        """Remove the file if it has not got its name: it may have filled the disk."""
+        with suppress(OSError):
+            self._file.close()
+        self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
         if not self._waiting:
             return
-        rows = pa.Table.from_batches(self._waiting)
-        if self._writer is None:
-            schema = rows.schema.with_metadata(self._metadata)
-            self._file = self._path.open("xb")
-            self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
-        self._writer.write_table(rows.replace_schema_metadata(self._metadata), row_group_size=max(1, rows.num_rows))
+        rows = pa.Table.from_batches(self._waiting, self._writer.schema)
+        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
         self._waiting.clear()
         self._bytes = 0
+
+
+def _flush(folder: Path) -> None:
+    """Flush the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _check_topic(path: Path, topic_id: uuid.UUID, name: str) -> None:

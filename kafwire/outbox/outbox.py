@@ -25,10 +25,9 @@ from kafwire.outbox.statements import listen_statement
 from kafwire.outbox.wakeup import Notifications, Wakeup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.log import outbox_log as log
 from kafwire.sync.client import Client
 from kafwire.sync.producer import Producer
-
-log = logging.getLogger("kafwire")
 
 # How often the relay checks for old data: kept rows, and transactions that keep deleted rows from being vacuumed.
 _LOOK_S = 60.0
@@ -234,7 +233,7 @@ class Outbox:
         now = self._engine.clock.monotonic()
         wait_s, is_due = self._outage.failed(f"{error}", now, self._engine.random.random())
         level = logging.WARNING if is_due else logging.DEBUG
-        log.log(level, "outbox %s: retrying in %.1f s: %s", self._table.name, wait_s, error)
+        log.log(level, "outbox %s: retrying in %.1f s: %s", self._table.name, wait_s, error, error=error)
         self._wakeup.pause(wait_s, lambda: self._stopped)
 
     def relay(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -24,8 +23,7 @@ from kafwire.outbox.rows import OutboxRow, read_row
 from kafwire.outbox.sqlite_ids import gives_ids_once
 from kafwire.outbox.statements import Statements, letter_statements, listen_statement, statements
 from kafwire.outbox.wakeup import LISTENING
-
-log = logging.getLogger("kafwire")
+from kafwire.runtime.log import outbox_log as log
 
 
 class OutboxTable:
@@ -129,7 +127,7 @@ class OutboxTable:
         try:
             connection.close()
         except all_errors(connection) as error:  # it was lost, or belongs to another thread, as SQLite's do
-            log.debug("a connection of the outbox could not be closed: %s", error)
+            log.debug("a connection of the outbox could not be closed: %s", error, error=error)
 
     def choose(self, limit: int) -> list[OutboxRow]:
         """Return committed rows that were not relayed, lowest ids first.

@@ -18,7 +18,6 @@ table, and the last step moves the row there instead of removing it; so does the
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -39,13 +38,12 @@ from kafwire.outbox.refusals import GIVEN_UP, is_of_record, is_passing
 from kafwire.outbox.rows import OutboxRow
 from kafwire.outbox.state_topic import PARTITION, last_progress
 from kafwire.outbox.suspects import Refusal, Suspects
+from kafwire.runtime.log import outbox_log as log
 
 if TYPE_CHECKING:
     from kafwire.producer.buffer._batch import Delivery
     from kafwire.sync.client import Client
     from kafwire.sync.producer import Producer
-
-log = logging.getLogger("kafwire")
 
 # An interrupted caller wants to exit, not to wait for an unreachable coordinator.
 INTERRUPTED_S = 5.0
@@ -217,7 +215,14 @@ class Relay:
             raise refusal.error
         where = f"table {table}" if table is not None else f"topic {letters!r}"
         log.warning(
-            "outbox %s: row %d, for topic %r, goes to %s: %s", self._table.name, row.id, topic, where, refusal.cause
+            "outbox %s: row %d, for topic %r, goes to %s: %s",
+            self._table.name,
+            row.id,
+            topic,
+            where,
+            refusal.cause,
+            topic=topic,
+            error=refusal.cause,
         )
         try:
             if table is not None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, BrokerError, ConfigError
 from kafwire.outbox.progress import Progress
+from kafwire.runtime.log import outbox_log as log
 from kafwire.types import Tail, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.sync.client import Client
 
-log = logging.getLogger("kafwire")
 
 # Always this one: a relay's progress stays in one partition when others are added.
 PARTITION = 0
@@ -40,7 +39,7 @@ def ensure_topic(client: Client, topic: str, replication_factor: int) -> None:
     try:
         policy = client.topic_config(topic).get("cleanup.policy")
     except AuthorizationError as error:
-        log.info("cannot check whether topic %r is compacted: %s", topic, error)
+        log.info("cannot check whether topic %r is compacted: %s", topic, error, topic=topic, error=error)
         return
     if policy != "compact":
         raise ConfigError(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafwire.cluster.broker_connection import BrokerConnection
-from kafwire.errors import BrokerError, KafkaError
+from kafwire.errors import KafkaError, name_of
 from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer._queues import PartitionQueue
 
@@ -119,7 +119,7 @@ class ProduceCounters:
     def refused(self, queue: PartitionQueue, error: KafkaError | None) -> None:
         """Count the error of a failed attempt, whether or not it is retried."""
         if error is not None:
-            self._of(queue).errors[error.name if isinstance(error, BrokerError) else type(error).__name__] += 1
+            self._of(queue).errors[name_of(error)] += 1
 
     def failed(self, queue: PartitionQueue, records: int) -> None:
         """Count records that were given up."""

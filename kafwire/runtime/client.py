@@ -1,13 +1,17 @@
-"""Clients with an engine: the part that blocking and asyncio classes share, and that of blocking classes."""
+"""Clients with an engine: the part that blocking and asyncio classes share, and those of blocking classes."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from kafwire.errors import KafkaError
 from kafwire.handles import Closing
 from kafwire.runtime.interfaces import Engine
+
+if TYPE_CHECKING:
+    from kafwire.runtime.metrics_reporter import PushCalls
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -32,3 +36,27 @@ class BlockingClient(EngineClient, Closing):
     def _run(self, work: Callable[_P, Coroutine[Any, Any, _T]], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         self._check()
         return self._engine.run(work, *args, **kwargs)
+
+
+class PushingClient(BlockingClient):
+    """A client that pushes metrics to the cluster."""
+
+    _calls: PushCalls
+
+    def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:
+        """Return the id by which the cluster knows the metrics that this client pushes (KIP-714).
+
+        The cluster gives it within the first second, if it has a plug-in for metrics of clients.
+
+        Args:
+            timeout: seconds to wait for it; by default `default_api_timeout_ms`.
+
+        Returns:
+            The id.
+
+        Raises:
+            ConfigError: `enable_metrics_push` is False.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: the cluster gave none in time, as it does without a plug-in.
+        """
+        return self._run(self._calls.client_instance_id(timeout))

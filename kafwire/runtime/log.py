@@ -20,13 +20,14 @@ from dataclasses import field
 from types import TracebackType
 from typing import Any, Final
 
+from kafwire.errors import name_of
 from kafwire.foreign_text import printable
 from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.patched import get_ident, thread_local, thread_name
 
 NAME = "kafwire"
 # The loggers below it, by area.
-AREAS = ("consumer", "producer", "cluster", "security")
+AREAS = ("consumer", "producer", "cluster", "security", "stream", "outbox")
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
@@ -195,7 +196,7 @@ def _plain_value(value: object) -> Any:
     if isinstance(value, list | tuple):
         return [_plain_value(each) for each in value]
     if isinstance(value, BaseException):
-        return str(getattr(value, "name", None) or type(value).__name__)
+        return name_of(value)
     return str(value)
 
 
@@ -204,3 +205,5 @@ consumer_log: Final = EngineLog(f"{NAME}.consumer")
 producer_log: Final = EngineLog(f"{NAME}.producer")
 cluster_log: Final = EngineLog(f"{NAME}.cluster")
 security_log: Final = EngineLog(f"{NAME}.security")
+stream_log: Final = EngineLog(f"{NAME}.stream")
+outbox_log: Final = EngineLog(f"{NAME}.outbox")

@@ -13,9 +13,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from kafwire.errors import ConfigError, KafkaTimeoutError
-from kafwire.runtime.interfaces import Engine
+from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
+from kafwire.runtime.interfaces import Engine, Work
 from kafwire.runtime.log import log
+from kafwire.timeouts import timeout_of
+
+# The first request for a subscription, and the import of its modules, must not delay the client's first records.
+FIRST_S = 0.5
 
 
 class Reporter:
@@ -79,6 +83,9 @@ class Subscribable(Protocol):
 
     when_subscribable: Callable[[], object] | None
 
+    async def refresh(self) -> None:
+        """Connect to a broker, and fetch the metadata."""
+
 
 class Push(Protocol):
     """Pushes that have begun; see `kafwire.telemetry.metrics_push`."""
@@ -97,61 +104,91 @@ class Push(Protocol):
 class Pushing:
     """The pushes of one client. Runs on the engine.
 
-    `make` begins them; it is called once, at the first connection to a broker that takes metrics. Its argument is a
-    function to call once the client instance id is known.
+    `make` begins them; it is called once, `FIRST_S` after the first connection to a broker that takes metrics. Its
+    argument is a function to call once the client instance id is known.
     """
 
     def __init__(
         self, cluster: Subscribable, make: Callable[[Callable[[], object]], Push], *, is_enabled: bool
     ) -> None:
+        self._cluster = cluster
         self._make = make
         self._is_enabled = is_enabled
+        self._timer: asyncio.TimerHandle | None = None
         self._push: Push | None = None
-        self._waiting: list[asyncio.Future[None]] = []
+        self._settled = asyncio.Event()  # the id is known, or the client is closed
         if is_enabled:
-            cluster.when_subscribable = self._begin
+            cluster.when_subscribable = self._wait
+
+    def _wait(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(FIRST_S, self._begin)
 
     def _begin(self) -> None:
-        self._push = self._make(self._on_id)
-
-    def _on_id(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.done():
-                each.set_result(None)
+        self._push = self._make(self._settled.set)
 
     async def instance_id(self, timeout_s: float) -> uuid.UUID:
         """Return the client instance id, once the cluster has given it.
 
-        Raises `ConfigError` if pushes are turned off, and `KafkaTimeoutError`, as for a cluster that takes no metrics.
+        Raises `ConfigError` if pushes are turned off, `KafkaConnectionError`, `KafkaTimeoutError`, as for a cluster
+        that takes no metrics, and `KafkaError` if the client is closed meanwhile.
         """
         if not self._is_enabled:
             raise ConfigError(
                 "this client pushes no metrics, as enable_metrics_push is False or its connections are another client's"
             )
-        known = None if self._push is None else self._push.instance_id
-        if known is not None:
-            return known
-        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(told)
         try:
             async with asyncio.timeout(timeout_s):
-                await told
+                if self._push is None and self._timer is None:
+                    await self._cluster.refresh()  # a producer connects with its first record
+                await self._settled.wait()
         except TimeoutError:
             raise KafkaTimeoutError(
                 f"no client instance id within {timeout_s:g} s: the cluster has no plug-in for metrics of clients, or "
                 "does not respond"
             ) from None
-        assert self._push is not None
-        assert self._push.instance_id is not None
-        return self._push.instance_id
+        found = None if self._push is None else self._push.instance_id
+        if found is None:
+            raise KafkaError("the client was closed while this call waited")
+        return found
 
     async def close(self, timeout_s: float) -> None:
         """Push the last metrics, within `timeout_s`, and end."""
-        if self._push is not None:
-            await self._push.close(timeout_s)
+        try:
+            if self._push is not None:
+                await self._push.close(timeout_s)
+        finally:
+            self.stop()
 
     def stop(self) -> None:
         """End without a last push."""
+        if self._is_enabled:
+            self._cluster.when_subscribable = None
+        if self._timer is not None:
+            self._timer.cancel()
         if self._push is not None:
             self._push.stop()
+        self._settled.set()
+
+
+class PushingCore(Protocol):
+    """The core of a client that pushes metrics."""
+
+    @property
+    def config(self) -> Any:
+        """The options of the client."""
+
+    @property
+    def pushing(self) -> Pushing:
+        """The pushes of the client."""
+
+
+class PushCalls:
+    """The call of clients that push metrics, which document it."""
+
+    _core: PushingCore
+
+    def client_instance_id(self, timeout: float | None) -> Work[uuid.UUID]:
+        """Return the id of the metrics that the client pushes."""
+        seconds = timeout_of(timeout)
+        limit_s = self._core.config.default_api_timeout_ms / 1000 if seconds is None else seconds
+        return partial(self._core.pushing.instance_id, limit_s)

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from kafwire.scanner.row_filter import Bounds, RowFilter
 
 Window = tuple[int, int]
+Part = tuple[Range, "Bounds"]
 
 
-def narrowed(ranges: Sequence[Range], row_filter: RowFilter) -> list[tuple[Range, Bounds]]:
+def narrowed(ranges: Sequence[Range], row_filter: RowFilter) -> list[Part]:
     """Return the part of each range whose offsets can pass, with the partition's bounds; none that is empty."""
     found = []
     for whole in ranges:
@@ -53,9 +54,7 @@ async def same_topics(
     return infos
 
 
-async def started_by_time(
-    cluster: Cluster, parts: Sequence[tuple[Range, Bounds]], *, isolation_level: int
-) -> list[Range]:
+async def started_by_time(cluster: Cluster, parts: Sequence[Part], *, isolation_level: int) -> list[Range]:
     """Return the ranges without the records before the first one that is as late as its filter needs.
 
     A timestamp bounds a read from below only: all records before that one are earlier, and later ones may be, too.

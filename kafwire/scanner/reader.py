@@ -93,7 +93,8 @@ class Asked:
         if not names or not all(isinstance(name, str) and name for name in names):
             raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
         self._bounds = Bounds(names, partitions, start, end, timestamps)
-        self.reading = Reading(config, columns, dict(layout or {}), self._bounds.window)
+        chosen = None if columns is None else list(columns)  # it may be an iterator
+        self.reading = Reading(config, chosen, dict(layout or {}), self._bounds.window)
         self.reading.layout_of()  # raises an error for a wrong column
         self.title = f"reading {', '.join(names)}" if _is_shown(progress) else None
         self.force = progress == "force"

@@ -16,8 +16,8 @@ from functools import reduce
 from typing import Any, Literal, Protocol
 
 __all__ = [
+    "END",
     "FALSE",
-    "HIGHEST",
     "LOWEST",
     "NOTHING",
     "OTHER",
@@ -34,10 +34,10 @@ __all__ = [
     "Membership",
     "Negation",
     "RowFilter",
-    "is_exact",
 ]
 
-LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
+# Of 64-bit values; the end is exclusive.
+LOWEST, END = -(1 << 63), 1 << 63
 Column = Literal["topic", "partition", "offset", "timestamp"]
 Sign = Literal["==", "<", "<=", ">", ">="]
 # An inclusive range of values: a time between two milliseconds has both, every other value is given twice.
@@ -61,9 +61,9 @@ class Bounds:
     """
 
     first: int = 0
-    stop: int = HIGHEST
+    stop: int = END
     since: int = LOWEST
-    until: int = HIGHEST
+    until: int = END
     with_null: bool = True
 
     @property
@@ -73,9 +73,8 @@ class Bounds:
 
     @property
     def window(self) -> tuple[int, int] | None:
-        """The times by which a scan can filter; None if it cannot, or need not."""
-        is_whole = self.since == LOWEST and self.until == HIGHEST
-        return None if self.with_null or is_whole else (self.since, self.until)
+        """The times by which a scan can filter; None if it cannot: its ends exclude the latest time of all."""
+        return None if self.with_null or self.until == END else (self.since, self.until)
 
     def both(self, other: Bounds) -> Bounds:
         """Return the records within both."""
@@ -113,22 +112,8 @@ class RowFilter(Protocol):
         """Return the part of a partition that can pass; None stands for any topic or partition."""
 
 
-class Expression:
-    """A filter or a part of one."""
-
-    __slots__ = ()
-
-    def outcomes(self, topic: str | None, partition: int | None) -> tuple[Bounds, Bounds]:
-        """Return the bounds of the records for which this can be true, and of those for which it can be false."""
-        raise NotImplementedError
-
-    def is_exact(self, *, negated: bool = False) -> bool:  # noqa: ARG002 - of subclasses
-        """True if the bounds of each partition have exactly the records for which this is true, or false."""
-        return False
-
-
 @dataclass(frozen=True, slots=True)
-class Constant(Expression):
+class Constant:
     """True, false, or (None) a condition on other columns, which can be either."""
 
     value: bool | None
@@ -146,7 +131,7 @@ TRUE, FALSE, OTHER = Constant(value=True), Constant(value=False), Constant(value
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison(Expression):
+class Comparison:
     """A comparison of a column with a value. Timestamps are milliseconds.
 
     A value between two milliseconds is [low, high]: the comparison then holds where it would hold for one of the two,
@@ -180,7 +165,7 @@ class Comparison(Expression):
         )
 
     def _within(self, sign: Sign) -> Bounds:
-        low, high = LOWEST, HIGHEST
+        low, high = LOWEST, END
         if sign in ("==", ">", ">="):
             low = max(low, self.low + (sign == ">" and self.low == self.high))
         if sign in ("==", "<", "<="):
@@ -196,7 +181,7 @@ class Comparison(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Membership(Expression):
+class Membership:
     """A column has one of these values, given as those of a `Comparison`."""
 
     column: Column
@@ -225,7 +210,7 @@ class Membership(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class IsNull(Expression):
+class IsNull:
     """A column has no value. Only a timestamp can be null."""
 
     column: Column
@@ -240,7 +225,7 @@ class IsNull(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Negation(Expression):
+class Negation:
     """Not `inner`; null remains null."""
 
     inner: Expression
@@ -256,7 +241,7 @@ class Negation(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class All(Expression):
+class All:
     """All parts are true."""
 
     parts: tuple[Expression, ...]
@@ -273,7 +258,7 @@ class All(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class Either(Expression):
+class Either:
     """One part at least is true."""
 
     parts: tuple[Expression, ...]
@@ -291,15 +276,20 @@ class Either(Expression):
         return All(tuple(Negation(part) for part in self.parts))
 
 
+# `outcomes` of each returns the bounds of the records for which it can be true, and of those for which it can be false.
+# `is_exact` is true if the bounds of each partition have exactly the records for which it is true, or (negated) false.
+Expression = Constant | Comparison | Membership | IsNull | Negation | All | Either
+
+
 def _bounds_offsets(part: Expression) -> bool:
     match part:
-        case Comparison() | Membership() | IsNull():
-            return part.column not in ("topic", "partition")
+        case Constant():
+            return False
         case Negation():
             return _bounds_offsets(part.inner)
         case All() | Either():
             return any(_bounds_offsets(each) for each in part.parts)
-    return False
+    return part.column not in ("topic", "partition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,8 +302,3 @@ class ExpressionFilter:
         """Return the part of a partition for which the expression can be true."""
         true, _ = self.expression.outcomes(topic, partition)
         return NOTHING if true.is_empty else true
-
-
-def is_exact(expression: Expression) -> bool:
-    """True if the bounds of each partition have exactly the records that pass, so that no other check is needed."""
-    return expression.is_exact()

@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
 )
 
 from kafwire.scanner.row_filter import (
-    HIGHEST,
+    END,
     OTHER,
     All,
     Bounds,
@@ -38,7 +38,6 @@ from kafwire.scanner.row_filter import (
     Negation,
     Pair,
     Sign,
-    is_exact,
 )
 from kafwire.scanner.row_filter import IsNull as IsNullColumn
 
@@ -76,7 +75,7 @@ class PushedFilters:
     def window(self) -> tuple[int | None, int | None] | None:
         """The times that a scan filters by; None without a filter of the timestamp."""
         bounds = self._bounds()
-        until = None if bounds.with_null or bounds.until == HIGHEST else max(0, bounds.until)
+        until = None if bounds.with_null or bounds.until == END else max(0, bounds.until)
         return None if self.since_ms is None and until is None else (self.since_ms, until)
 
     def narrowed(self, piece: OffsetRange) -> OffsetRange:
@@ -97,7 +96,7 @@ def push(filters: Iterable[Filter]) -> tuple[PushedFilters, list[Filter]]:
         found = _expression_of(each)
         if found != OTHER:
             pushed.append(found)
-        if not is_exact(found):
+        if not found.is_exact():
             left.append(each)
     return PushedFilters(tuple(pushed)), left
 

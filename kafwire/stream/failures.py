@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable
 from typing import Any, Protocol, assert_never
 
@@ -15,6 +14,7 @@ from kafwire.errors import (
     TransactionError,
 )
 from kafwire.runtime.interfaces import Clock, Random
+from kafwire.runtime.log import stream_log as log
 from kafwire.stream.dead_letter_limits import DeadLetterWindow
 from kafwire.stream.elements import Abandoned, Origin, first_of, records_of
 from kafwire.stream.errors import NotNow, StreamError
@@ -24,8 +24,6 @@ from kafwire.stream.interfaces import AnySink, Sink, TransactionalSink
 from kafwire.stream.message import Message
 from kafwire.stream.summary import Counters
 from kafwire.types import TopicPartition
-
-log = logging.getLogger("kafwire")
 
 # Errors of a transaction that writes a failed record: beginning a new one helps against all others.
 PASSED_ON = (AuthorizationError, ConfigError, RecordTooLargeError, TransactionError)
@@ -116,7 +114,7 @@ class Failures:
                 if broken is not None:
                     raise _limited(where, origin, error, broken, decision.topic, self._is_committed) from error
             case Skip():
-                log.warning("kafwire: %s is skipped", _place(where, origin), exc_info=error)
+                log.warning("kafwire: %s is skipped", _place(where, origin), exc_info=error, error=error)
                 self._counters.skipped += 1
             case StopStream():
                 raise _ended(where, origin, error, attempt) from error
@@ -153,7 +151,14 @@ class Failures:
             raise
         except Exception as problem:
             place = _place(owner.where, origin)
-            log.warning("kafwire: %s failed, and could not be written to %s", place, topic, exc_info=error)
+            log.warning(
+                "kafwire: %s failed, and could not be written to %s",
+                place,
+                topic,
+                exc_info=error,
+                error=error,
+                topic=topic,
+            )
             if self._in_transactions and not isinstance(problem, PASSED_ON):
                 text = f"{place} failed, and could not be written to {topic}: {text_of(problem)}"
                 raise TransactionAbortableError(text) from problem

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Coroutine
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ConfigError
 from kafwire.runtime.interfaces import Clock
+from kafwire.runtime.log import stream_log as log
 from kafwire.stream.argument_checks import is_seconds
 from kafwire.stream.failed_record import text_of
 from kafwire.stream.status import OldestRecord, PartitionStatus, Sightings, State, StreamStatus, stuck
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kafwire.stream.partition_run import PartitionRun
     from kafwire.stream.runner import StreamRun
 
-log = logging.getLogger("kafwire")
 
 LONGEST_INTERVAL_S = 1.0
 

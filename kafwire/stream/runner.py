@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Hashable
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -11,6 +10,7 @@ from typing import Literal
 from kafwire.errors import AuthorizationError, CommitFailedError, ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.records._records import Batch, Record
 from kafwire.runtime.interfaces import Clock, Random
+from kafwire.runtime.log import stream_log as log
 from kafwire.stream.cancellation import is_cancelled
 from kafwire.stream.commit_schedule import CommitSchedule
 from kafwire.stream.elements import Element
@@ -29,8 +29,6 @@ from kafwire.stream.summary import Counters, StreamSummary
 from kafwire.stream.transactions import TransactionCycle
 from kafwire.stream.transforms import section
 from kafwire.stream.worker_pool import WorkerPool
-
-log = logging.getLogger("kafwire")
 
 # Limits after `stop_timeout_s`: last commit, hooks, closing the source. Kubernetes allows 30 s for everything.
 COMMIT_S, HOOKS_S, LEAVE_S = 4.0, 2.0, 2.0
@@ -199,7 +197,11 @@ class StreamRun:
             elif not self._is_committed or self.schedule.has_completed:
                 await self._in_time(self.source.commit(), "commit")
         except KafkaError as problem:
-            log.warning("kafwire: a failed stream could not commit its offsets, or abort its transaction: %s", problem)
+            log.warning(
+                "kafwire: a failed stream could not commit its offsets, or abort its transaction: %s",
+                problem,
+                error=problem,
+            )
 
     async def _end_hooks(self, error: BaseException | None) -> BaseException | None:
         """Call the hooks of the remaining partitions; return the error that ends the stream: `error`, or else a hook's.
@@ -212,8 +214,15 @@ class StreamRun:
                 async with asyncio.timeout_at(until):
                     await self.hooks.aborted(run)
                     await self.hooks.revoked(run)
-            except Exception as problem:  # whatever a user's function raises
-                log.warning("kafwire: a hook failed as the stream ended, for %s-%d", *run.where, exc_info=problem)
+            except Exception as problem:  # noqa: BLE001  # whatever a user's function raises
+                log.warning(
+                    "kafwire: a hook failed as the stream ended, for %s-%d",
+                    *run.where,
+                    exc_info=problem,
+                    error=problem,
+                    topic=run.where.topic,
+                    partition=run.where.partition,
+                )
                 error = error or problem
         await self.hooks.close()
         return error
@@ -238,7 +247,7 @@ class StreamRun:
             try:
                 await self._in_time(self.source.commit(), "commit")
             except CommitFailedError as error:
-                log.warning("kafwire: a stream lost partitions while it stopped: %s", error)
+                log.warning("kafwire: a stream lost partitions while it stopped: %s", error, error=error)
             else:
                 self.counters.commits += 1
 
@@ -306,6 +315,9 @@ class StreamRun:
                 "are processed again: %s",
                 *run.where,
                 error,
+                error=error,
+                topic=run.where.topic,
+                partition=run.where.partition,
             )
 
     async def on_batch(self, run: PartitionRun, batch: Batch) -> bool:
@@ -406,7 +418,9 @@ class StreamRun:
                 raise
             except KafkaError as error:
                 self.schedule.on_refused(completed, loop.time())
-                log.warning("kafwire: a stream could not commit, and will retry with its next commit: %s", error)
+                log.warning(
+                    "kafwire: a stream could not commit, and will retry with its next commit: %s", error, error=error
+                )
 
     def wake(self) -> None:
         """Make the commit loop check its schedule again."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.handles import refuse_copy
 from kafwire.records._records import Batch, Record
+from kafwire.runtime.log import stream_log as log
 from kafwire.stream.errors import StreamError
 from kafwire.stream.failed_record import text_of
 from kafwire.stream.interfaces import SourcePartition
@@ -23,7 +23,6 @@ from kafwire.types import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-log = logging.getLogger("kafwire")
 
 # Offsets without a record, such as a transaction marker, bring no batch that would end the wait.
 LOOK_AGAIN_S = 0.05
@@ -218,7 +217,7 @@ class TopicTable:
         error = None if task.cancelled() else task.exception()
         if error is not None and self._error is None:
             self._error = error
-            log.error("kafwire: a table no longer follows its topic", exc_info=error)
+            log.error("kafwire: a table no longer follows its topic", exc_info=error, error=error)
         self._changed.set()
 
     async def _follow(self) -> None:
@@ -254,6 +253,9 @@ class TopicTable:
                 log.warning(
                     "kafwire: a table skips records without a key: the first one is at offset %d of %s-%s",
                     *(record.offset, record.topic, record.partition),
+                    topic=record.topic,
+                    partition=record.partition,
+                    offset=record.offset,
                 )
             return
         key = record.key if self._key is None else self._key(record.key)

@@ -15,7 +15,6 @@ offsets: a newer member would commit offsets that the coordinator must refuse.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Protocol
 
 from kafwire.cluster.backoff import delay_ms
@@ -28,6 +27,7 @@ from kafwire.errors import (
     TransactionAbortedError,
     TransactionTimeoutError,
 )
+from kafwire.runtime.log import stream_log as log
 from kafwire.stream.interfaces import TransactionalSink
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from kafwire.stream.summary import Counters
     from kafwire.stream.worker_pool import WorkerPool
 
-log = logging.getLogger("kafwire")
 
 MOST_ABORTS = 5  # in a row; refusals by the group do not count
 BACKOFF_MS, MAX_BACKOFF_MS = 100.0, 10_000.0
@@ -268,7 +267,11 @@ class TransactionCycle:
         stream, problem = self._stream, self._problem
         assert problem is not None
         wait_s = self._count(problem)
-        log.warning("kafwire: a stream's transaction is aborted, and its records will be processed again: %s", problem)
+        log.warning(
+            "kafwire: a stream's transaction is aborted, and its records will be processed again: %s",
+            problem,
+            error=problem,
+        )
         self.is_closing = True  # partitions assigned meanwhile park
         stopped = list(stream.partitions)
         await stream.stop_partitions()

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from kafwire.calls.client import ClientCalls, client_cluster, keywords_of, offsets_of
+from kafwire.calls.client import ClientCalls, offsets_of
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
 from kafwire.errors import KafkaError
-from kafwire.handles import refuse_copy
 from kafwire.peer_names import CLIENT, CLIENT_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.interfaces import Engine
 from kafwire.sync.token_calls import TokenCalls
 from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from kafwire.config.typed_options import ClientOptions, ScanOptions
+    from kafwire.config.typed_options import ScanOptions
     from kafwire.scanner.reader import ProgressOption
     from kafwire.sync.scan import Scan
 
@@ -45,41 +43,10 @@ class Client(TokenCalls):
         [0, 1, 2]
     """
 
-    __reduce_ex__ = refuse_copy
+    _kind = ClientCalls
     _calls: ClientCalls
     if not TYPE_CHECKING:
         __getattr__ = lookup(CLIENT, blocking=True)
-
-    def __init__(
-        self,
-        bootstrap_servers: str | Iterable[str],
-        *,
-        engine: Engine | None = None,
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        self._cluster = client_cluster(bootstrap_servers, options, engine)
-        self._engine = self._cluster.engine
-        self._calls = ClientCalls(self._cluster)
-        self._closed = False
-
-    @classmethod
-    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
-        """Make a client from Kafka's own option names.
-
-        Args:
-            options: option names of the Java client and librdkafka, with their values.
-            engine: the engine to run on; None: the engine of this process.
-
-        Returns:
-            The client.
-
-        Raises:
-            ConfigError: an option is unknown, not supported, or has a bad value.
-
-        Example:
-            >>> kafwire.Client.from_config({"bootstrap.servers": bootstrap, "request.timeout.ms": 5000}).close()
-        """
-        return cls(engine=engine, **keywords_of(options))
 
     def call(
         self,
@@ -353,10 +320,3 @@ class Client(TokenCalls):
             'delete'
         """
         return self._run(self._calls.topic_config(name))
-
-    def close(self) -> None:
-        """Close all connections. A second close does nothing, nor does a close in a forked child."""
-        if self._closed or self._engine.is_over:
-            return
-        self._closed = True
-        self._engine.run(self._cluster.close)

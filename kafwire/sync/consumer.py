@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -18,7 +17,7 @@ from kafwire.consumer.group.rebalance_handlers import Handler, Handlers
 from kafwire.consumer.offsets.commits import ToCommit
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
-from kafwire.runtime.client import BlockingClient
+from kafwire.runtime.client import PushingClient
 from kafwire.runtime.interfaces import Engine
 from kafwire.sync.batch_reader import BatchReader
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
@@ -34,7 +33,7 @@ _T = TypeVar("_T")
 
 @refuse_arguments(CONSUMER_ARGUMENTS, blocking=True)
 @described_by(ConsumerConfig)
-class Consumer(BlockingClient):
+class Consumer(PushingClient):
     """A reader of partitions: all of `topics`, or those of `assign`. A context manager.
 
     The constructor connects. Fetching begins with the first read. A consumer is for one thread: reading in a second
@@ -80,6 +79,7 @@ class Consumer(BlockingClient):
     """
 
     __reduce_ex__ = refuse_copy
+    _calls: ConsumerCalls
     if not TYPE_CHECKING:
         __getattr__ = lookup(CONSUMER, blocking=True)
 
@@ -787,23 +787,6 @@ class Consumer(BlockingClient):
         return self._core.commits.group_metadata()
 
     # --- the rest ---------------------------------------------------------------------------------------------------
-
-    def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:
-        """Return the id by which the cluster knows the metrics that this client pushes (KIP-714).
-
-        The cluster gives it within the first second, if it has a plug-in for metrics of clients.
-
-        Args:
-            timeout: seconds to wait for it; by default `default_api_timeout_ms`.
-
-        Returns:
-            The id.
-
-        Raises:
-            ConfigError: `enable_metrics_push` is False.
-            KafkaTimeoutError: the cluster gave none in time, as it does without a plug-in.
-        """
-        return self._run(self._calls.client_instance_id(timeout))
 
     def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states. docs/operate/metrics.md has names and units.

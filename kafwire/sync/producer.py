@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -28,7 +27,7 @@ from kafwire.producer.buffer._accumulator import RecordSender
 from kafwire.producer.buffer._batch import BatchDelivery, Delivery
 from kafwire.producer.core import CLOSED, ProducerCore
 from kafwire.producer.send.flush import closed_early
-from kafwire.runtime.client import BlockingClient
+from kafwire.runtime.client import PushingClient
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 @refuse_arguments(PRODUCER_ARGUMENTS, blocking=True)
 @described_by(ProducerConfig)
-class Producer(RecordSender, ProducerNames, BlockingClient):
+class Producer(RecordSender, ProducerNames, PushingClient):
     """A sender of records: idempotent, with acks="all", unless configured otherwise. Thread-safe; a context manager.
 
     Records are collected into batches, each of one partition. A batch is sent when it has `batch_size` bytes, or after
@@ -63,6 +62,7 @@ class Producer(RecordSender, ProducerNames, BlockingClient):
     """
 
     __reduce_ex__ = refuse_copy
+    _calls: ProducerCalls
 
     _serializers: Serializers
     _closed_text = CLOSED
@@ -407,23 +407,6 @@ class Producer(RecordSender, ProducerNames, BlockingClient):
             {0}
         """
         return self._run(self._core.cluster.partitions, topic)
-
-    def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:
-        """Return the id by which the cluster knows the metrics that this client pushes (KIP-714).
-
-        The cluster gives it within the first second, if it has a plug-in for metrics of clients.
-
-        Args:
-            timeout: seconds to wait for it; by default `default_api_timeout_ms`.
-
-        Returns:
-            The id.
-
-        Raises:
-            ConfigError: `enable_metrics_push` is False.
-            KafkaTimeoutError: the cluster gave none in time, as it does without a plug-in.
-        """
-        return self._run(self._calls.client_instance_id(timeout))
 
     def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters and states. docs/operate/metrics.md has names and units.

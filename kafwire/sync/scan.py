@@ -16,10 +16,9 @@ from kafwire.lazy_dataclass import dataclass
 from kafwire.records._records import RecordIterator
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
-from kafwire.scanner.narrowing import both_windows, narrowed, same_topics, started_by_time
+from kafwire.scanner.narrowing import Part, Window, both_windows, same_topics, started_by_time
 from kafwire.scanner.ranges import Range
 from kafwire.scanner.reader import Asked, BoundedRead, Found, ProgressOption, Reading
-from kafwire.scanner.row_filter import RowFilter
 from kafwire.scanner.split import cut
 from kafwire.serializer_calls import Deserializers
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from kafwire.config.typed_options import ScanOptions
     from kafwire.records import Batch, Record
-    from kafwire.scanner.row_filter import RowFilter
 
 
 def scan(
@@ -161,13 +159,17 @@ class Scan(BoundedRead, Closing):
 
     @classmethod
     def _passing(
-        cls, split: Split, columns: Sequence[str] | None, row_filter: RowFilter, engine: Engine | None
+        cls,
+        split: Split,
+        columns: Sequence[str] | None,
+        parts: Sequence[Part],
+        window: Window | None,
+        engine: Engine | None,
     ) -> Self:
         """Read these columns of the records of a split that can pass a filter, and perhaps of others."""
-        window = both_windows(split._reading.window, row_filter.bounds().window)
-        reading = replace(split._reading, columns=columns, window=window)
+        reading = replace(split._reading, columns=columns, window=both_windows(split._reading.window, window))
         scan = cls.__new__(cls)
-        scan._open(None, reading, lambda cluster: _of_filter(cluster, split, row_filter), engine=engine)
+        scan._open(None, reading, lambda cluster: _of_parts(cluster, split, parts), engine=engine)
         return scan
 
     def _open(
@@ -378,9 +380,8 @@ async def _of_split(cluster: Cluster, split: Split) -> Found:
     return [(r, infos[r.topic]) for r in split.ranges]
 
 
-async def _of_filter(cluster: Cluster, split: Split, row_filter: RowFilter) -> Found:
-    """Return the parts of a split that can pass a filter."""
-    parts = narrowed(split.ranges, row_filter)
+async def _of_parts(cluster: Cluster, split: Split, parts: Sequence[Part]) -> Found:
+    """Return the parts of a split, from the first record on that is late enough."""
     infos = await same_topics(cluster, (r.topic for r, _ in parts), split._topic_ids, "the scan was made")
     level = int(split._reading.config.isolation_level == "read_committed")
     ranges = await started_by_time(cluster, parts, isolation_level=level)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -15,7 +14,7 @@ from kafwire.consumer.core import CLOSE_SECONDS
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.handles import refuse_copy
 from kafwire.peer_names import SHARE_CONSUMER, SHARE_CONSUMER_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.client import BlockingClient
+from kafwire.runtime.client import PushingClient
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 @refuse_arguments(SHARE_CONSUMER_ARGUMENTS, blocking=True)
 @described_by(ShareConsumerConfig)
-class ShareConsumer(BlockingClient):
+class ShareConsumer(PushingClient):
     """A reader of topics as a member of a share group. A context manager, for one thread.
 
     Members of a share group read the same partitions: one member acquires each record for a limited time; the record is
@@ -59,6 +58,7 @@ class ShareConsumer(BlockingClient):
     """
 
     __reduce_ex__ = refuse_copy
+    _calls: ShareCalls
     if not TYPE_CHECKING:
         __getattr__ = lookup(SHARE_CONSUMER, blocking=True)
 
@@ -224,23 +224,6 @@ class ShareConsumer(BlockingClient):
     def subscription(self) -> set[str]:
         """The topics that the consumer reads."""
         return set(self._core.topics)
-
-    def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:
-        """Return the id by which the cluster knows the metrics that this client pushes (KIP-714).
-
-        The cluster gives it within the first second, if it has a plug-in for metrics of clients.
-
-        Args:
-            timeout: seconds to wait for it; by default `default_api_timeout_ms`.
-
-        Returns:
-            The id.
-
-        Raises:
-            ConfigError: `enable_metrics_push` is False.
-            KafkaTimeoutError: the cluster gave none in time, as it does without a plug-in.
-        """
-        return self._run(self._calls.client_instance_id(timeout))
 
     def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -10,9 +9,8 @@ from contextlib import suppress
 
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.integers import count
+from kafwire.runtime.log import consumer_log as log
 from kafwire.sync.partition_stream import PartitionStream
-
-log = logging.getLogger("kafwire")
 
 
 def run_threads(
@@ -74,6 +72,8 @@ class _Workers:
             stream.topic,
             stream.partition,
             self._limit,
+            topic=stream.topic,
+            partition=stream.partition,
         )
 
     def join(self) -> None:
@@ -104,6 +104,8 @@ class _Workers:
                         "next assignment; return when the stream ends, or stop the consumer",
                         stream.topic,
                         stream.partition,
+                        topic=stream.topic,
+                        partition=stream.partition,
                     )
         except BaseException as error:  # noqa: BLE001  # `run_threads` raises it
             self.errors.append(error)

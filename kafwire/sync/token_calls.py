@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafwire.calls.tokens import TokenRequests
-from kafwire.runtime.client import BlockingClient
 from kafwire.secret import Secret
+from kafwire.sync.cluster_client import ClusterClient
 from kafwire.types import DelegationToken
 
 
-class TokenCalls(BlockingClient):
-    """A part of `Client`, which has `_calls`."""
-
-    _calls: TokenRequests
-    _closed_text = "this client is closed"
+class TokenCalls(ClusterClient):
+    """A part of `Client` and `Admin`."""
 
     def create_delegation_token(
         self, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None, owner: str | None = None

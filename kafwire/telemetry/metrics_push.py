@@ -1,13 +1,12 @@
 """Pushes a client's metrics to the cluster while brokers subscribe to them (KIP-714). Runs on the engine.
 
-`Pushing` (`runtime/metrics_reporter.py`) begins it, at the first connection to a broker that offers the API: brokers
+`Pushing` (`runtime/metrics_reporter.py`) begins it after the first connection to a broker that offers the API: brokers
 without a plug-in for client metrics do not, and cost nothing. `subscription.py` decides, `standard.py` computes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -20,16 +19,15 @@ from kafwire.errors import ConfigError, KafkaConnectionError, KafkaError
 from kafwire.protocol.api.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kafwire.protocol.api.push_telemetry import PushTelemetryRequest
 from kafwire.runtime.log import cluster_log as log
+from kafwire.runtime.metrics_reporter import FIRST_S
 from kafwire.telemetry.otlp import Point, encode
-from kafwire.telemetry.standard import Deltas, Reading, StandardMetrics, Timing, own_points
-from kafwire.telemetry.subscription import NO_ID, SubscriptionMachine
+from kafwire.telemetry.standard import OWN, Deltas, Reading, StandardMetrics, Timing, own_points
+from kafwire.telemetry.subscription import NO_ID, Subscription, SubscriptionMachine
 
-# The first request waits, so that it does not delay the client's first records.
-FIRST_MS = 500
 # The longest that a close waits for the last push.
 LAST_PUSH_S = 1.0
-# More points than these are encoded and compressed in a thread of their own.
-MANY_POINTS = 500
+# A snapshot with more partitions and connections than these is read and encoded in a thread of its own.
+MANY_ROWS = 50
 SCOPE = "kafwire", __version__
 
 
@@ -62,7 +60,6 @@ class MetricsPush:
         self._machine = SubscriptionMachine(range(1, len(CODECS)))
         self._node: int | None = None  # pushes go to one broker while it responds
         self._requesting = asyncio.Lock()
-        self._is_closed = False
         self._task = asyncio.ensure_future(self._run())
 
     @property
@@ -72,11 +69,11 @@ class MetricsPush:
         return None if found == NO_ID else found
 
     async def _run(self) -> None:
-        wait_ms: float | None = FIRST_MS
-        while wait_ms is not None and not self._is_closed:
+        wait_ms: float | None = 0.0
+        while wait_ms is not None:
             await asyncio.sleep(wait_ms / 1000)
             if not self._cluster.metadata.brokers:
-                wait_ms = FIRST_MS
+                wait_ms = FIRST_S * 1000
                 continue
             async with self._requesting:
                 try:
@@ -87,9 +84,9 @@ class MetricsPush:
                     wait_ms = self._machine.failed()
                 except Exception:
                     log.exception("kafwire: pushing metrics failed, and ends")
+                    self._machine.subscription = None  # no last push either
                     return
-        if wait_ms is None:
-            log.info("kafwire: the cluster refused metrics of this client for good: no more are pushed")
+        log.info("kafwire: the cluster refused metrics of this client for good: no more are pushed")
 
     async def _request(self) -> float | None:
         """Ask for the subscription, or push; return the wait until the next request, in ms; None: the end."""
@@ -127,32 +124,41 @@ class MetricsPush:
         return cluster.connection(self._node, "control")
 
     async def _push(self, connection: BrokerConnection, *, terminating: bool) -> float | None:
-        machine, subscription = self._machine, self._machine.subscription
+        machine, subscription, source = self._machine, self._machine.subscription, self._source
         assert subscription is not None
-        sums = [point for point in self._points() if subscription.wants(point.name)]
-        points = list(self._deltas.of(sums)) if subscription.is_delta else sums
-        what = points, self._source.resource(), subscription.max_bytes
-        if len(points) > MANY_POINTS:
-            data, compression_type = await self._cluster.engine.in_thread("kafwire-metrics", self._encoded, *what)
+        snapshot = source.metrics() if subscription.may_want(OWN) else {}
+        what = subscription, source.reading(), snapshot, source.resource()
+        if sum(len(rows) for rows in snapshot.values() if isinstance(rows, Mapping | list)) > MANY_ROWS:
+            sums, payload = await self._cluster.engine.in_thread("kafwire-metrics", self._payload, *what)
         else:
-            data, compression_type = self._encoded(*what)
+            sums, payload = self._payload(*what)
         request = PushTelemetryRequest(
             client_instance_id=machine.client_instance_id,
             subscription_id=subscription.subscription_id,
             terminating=terminating,
-            compression_type=compression_type,
-            metrics=data,
+            compression_type=payload[1],
+            metrics=payload[0],
         )
         response = await connection.call(request)
         if not response.error_code:
-            self._deltas.got(sums[: len(points)])
+            self._deltas.got(sums)
         return machine.pushed(response.error_code)
 
-    def _points(self) -> list[Point]:
-        """Return all points; those that the KIP requires come first, as a limit of bytes cuts the others."""
+    def _payload(
+        self, subscription: Subscription, reading: Reading, snapshot: Mapping[str, Any], resource: Mapping[str, str]
+    ) -> tuple[list[Point], tuple[bytes, int]]:
+        """Return the points to push, and their payload with its compression type.
+
+        The points that the KIP requires come first, as a limit of bytes cuts the others.
+        """
         now_ns = self._cluster.engine.clock.time_ns()
-        standard = self._standard.points(self._source.reading(), now_ns)
-        return [*standard, *own_points(self._source.metrics(), self._start_ns, now_ns)]
+        found = list(self._standard.points(reading, now_ns))
+        if snapshot:
+            found += own_points(snapshot, self._start_ns, now_ns)
+        sums = [point for point in found if subscription.wants(point.name)]
+        points = list(self._deltas.of(sums)) if subscription.is_delta else [*sums]
+        payload = self._encoded(points, resource, subscription.max_bytes)
+        return sums[: len(points)], payload
 
     def _encoded(self, points: list[Point], resource: Mapping[str, str], max_bytes: int) -> tuple[bytes, int]:
         """Return the payload and its compression type; drops the last of `points` until it has at most `max_bytes`."""
@@ -170,18 +176,21 @@ class MetricsPush:
 
     async def close(self, timeout_s: float) -> None:
         """Push the last metrics if brokers subscribe, within `timeout_s`, and end."""
-        self._is_closed = True
-        with contextlib.suppress(TimeoutError, KafkaError):
+        try:
             async with asyncio.timeout(max(0.0, min(timeout_s, LAST_PUSH_S))):
                 async with self._requesting:  # a push in flight ends first
                     self._task.cancel()
                     if self._machine.subscription is not None:
                         await self._push(self._connection(), terminating=True)
-        self.stop()
+        except (TimeoutError, KafkaError) as error:
+            log.debug("kafwire: the last metrics were not pushed: %s", error, error=error)
+        except Exception:
+            log.exception("kafwire: the last push of metrics failed")  # a defect must not keep the client open
+        finally:
+            self.stop()
 
     def stop(self) -> None:
         """End without a last push."""
-        self._is_closed = True
         self._task.cancel()
 
 

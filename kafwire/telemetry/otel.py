@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kafwire._version import __version__
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.runtime.log import log
 from kafwire.telemetry.registry import COUNTERS, METRICS, Metric
 from kafwire.telemetry.sampling import Sample, samples
 from kafwire.telemetry.sources import Snapshot, Source, snapshots
@@ -48,6 +49,7 @@ class Observation:
         self._named = {name: _weak(source) for name, source in named.items()}
         self._read_s = float("-inf")
         self._by_name: dict[str, list[Sample]] = {}
+        self._names: dict[int, str] = {}  # of the sources without one
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -75,7 +77,7 @@ class Observation:
             The samples.
         """
         now_s = time.monotonic()
-        if now_s - self._read_s > _FRESH_S and not self._is_closed:
+        if now_s - self._read_s > _FRESH_S:
             found: dict[str, list[Sample]] = {}
             for client, snapshot in self._snapshots():
                 for sample in samples(snapshot, {"client": client}):
@@ -84,20 +86,20 @@ class Observation:
         return self._by_name.get(name, [])
 
     def _snapshots(self) -> Iterable[tuple[str, Snapshot]]:
-        sources = tuple(source for each in self._sources if (source := each()) is not None)
+        sources = [each() for each in self._sources]
         named = {name: source for name, each in self._named.items() if (source := each()) is not None}
-        return snapshots(sources, named, _ignore)
+        return snapshots(sources, named, _leave_out, self._names)
 
 
-def _ignore(_: KafkaError) -> None:
-    """Leave out a client that is closed."""
+def _leave_out(error: Exception) -> None:
+    """Leave out a client that is closed, and a function that raises."""
+    if not isinstance(error, KafkaError):
+        log.error("kafwire: metrics could not be read", exc_info=error, error=error)
 
 
 def _weak(source: Source) -> Callable[[], Source | None]:
     """Return a function that returns the source while it lives; snapshots and functions live as long as it does."""
-    if isinstance(source, Mapping) or not hasattr(source, "metrics"):
-        return lambda: source
-    return weakref.ref(source)
+    return weakref.ref(source) if hasattr(source, "metrics") else lambda: source
 
 
 def observe(*sources: Source, meter_provider: api.MeterProvider | None = None, **named: Source) -> Observation:

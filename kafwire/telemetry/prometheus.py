@@ -47,15 +47,16 @@ def prometheus_text(*sources: Source, **named: Source) -> str:
     return _text(found)
 
 
-def _scraped(sources: tuple[Source, ...], named: Mapping[str, Source]) -> str:
-    """Return the text for a scrape, without the sources that fail."""
+def _scraped(sources: tuple[Source, ...], named: Mapping[str, Source], names: dict[int, str]) -> str:
+    """Return the text for a scrape, without the sources that fail; `names`: as for `snapshots`."""
     found: list[Sample] = []
     problems: list[str] = []
 
-    def on_error(error: KafkaError) -> None:
-        problems.append(f"# {' '.join(str(error).split())}\n")
+    def on_error(error: Exception) -> None:
+        text = f"{error}" if isinstance(error, KafkaError) else f"{type(error).__name__}: {error}"
+        problems.append(f"# {' '.join(text.split())}\n")
 
-    for name, snapshot in snapshots(sources, named, on_error):
+    for name, snapshot in snapshots(sources, named, on_error, names):
         found += samples(snapshot, {"client": name})
     return _text(found) + "".join(problems)
 
@@ -85,7 +86,7 @@ def _number(value: float) -> str:
 def serve_prometheus(port: int, *sources: Source, host: str = "127.0.0.1", **named: Source) -> ThreadingHTTPServer:
     """Serve the metrics of clients over HTTP, in a daemon thread. Each request takes new snapshots.
 
-    A client that is closed meanwhile leaves the response; its error is a comment there.
+    A client that is closed meanwhile, or a function that raises, leaves the response; the error is a comment there.
 
     Args:
         port: the port; 0: a free one, `server.server_port`.
@@ -109,12 +110,15 @@ def serve_prometheus(port: int, *sources: Source, host: str = "127.0.0.1", **nam
         >>> server.shutdown(), server.server_close()
         (None, None)
     """
+    import socket
     import threading
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer  # with sockets, which few programs need here
 
+    names: dict[int, str] = {}
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = _scraped(sources, named).encode()
+            body = _scraped(sources, named, names).encode()
             self.send_response(200)
             self.send_header("Content-Type", CONTENT_TYPE)
             self.send_header("Content-Length", str(len(body)))
@@ -124,7 +128,9 @@ def serve_prometheus(port: int, *sources: Source, host: str = "127.0.0.1", **nam
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             """Log no line for a scrape."""
 
-    server = ThreadingHTTPServer((host, port), Handler)
-    server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+    server = Server((host, port), Handler)
     threading.Thread(target=server.serve_forever, name="kafwire-prometheus", daemon=True).start()
     return server

@@ -54,7 +54,7 @@ def kind_of(snapshot: Mapping[str, Any]) -> str:
     queries = list(snapshot.values())
     if all(isinstance(each, Mapping) and "rows_per_second" in each for each in queries):
         return "spark_queries"  # of `kafwire.spark.listen`; empty before the first batch
-    raise ConfigError(f"no snapshot of metrics(): a dict with the keys {', '.join(map(str, snapshot))[:100]}")
+    raise ConfigError(f"not a snapshot of metrics(): its keys are {', '.join(map(str, snapshot))[:100]}")
 
 
 def samples(snapshot: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> Iterator[Sample]:

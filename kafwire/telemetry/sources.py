@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError
 from kafwire.telemetry.sampling import kind_of
 
 
@@ -21,36 +22,44 @@ Source = HasMetrics | Snapshot | Callable[[], Snapshot]
 
 
 def snapshots(
-    sources: tuple[Source, ...],
+    sources: Iterable[Source | None],
     named: Mapping[str, Source],
-    on_error: Callable[[KafkaError], object] | None = None,
+    on_error: Callable[[Exception], object] | None = None,
+    names: dict[int, str] | None = None,
 ) -> Iterator[tuple[str, Snapshot]]:
     """Yield each source's name and snapshot. A source without a name gets that of its kind, and a number from 2 on.
 
-    `on_error` is called with the error of a source that fails; None: raise it.
+    `on_error` is called with the error of a source that fails; None: raise it. `names` keeps the given names, by the
+    place in `sources`: else a source takes over the name of one that is gone, and its counters seem to begin again.
     """
-    taken = {*named}
-    for source in sources:
-        snapshot = _tried(source, on_error)
-        if snapshot is None:
+    names = {} if names is None else names
+    for place, source in enumerate(sources):
+        found = None if source is None else _tried(source, on_error)
+        if found is None:
             continue
-        kind = kind_of(snapshot).removesuffix("_queries")
-        name, number = kind, 1
-        while name in taken:
-            number += 1
-            name = f"{kind}_{number}"
-        taken.add(name)
-        yield name, snapshot
+        kind, snapshot = found
+        names.setdefault(place, _free_name(kind.removesuffix("_queries"), {*named, *names.values()}))
+        yield names[place], snapshot
     for name, source in named.items():
-        snapshot = _tried(source, on_error)
-        if snapshot is not None:
-            yield name, snapshot
+        found = _tried(source, on_error)
+        if found is not None:
+            yield name, found[1]
 
 
-def _tried(source: Source, on_error: Callable[[KafkaError], object] | None) -> Snapshot | None:
+def _free_name(kind: str, taken: AbstractSet[str]) -> str:
+    name, number = kind, 1
+    while name in taken:
+        number += 1
+        name = f"{kind}_{number}"
+    return name
+
+
+def _tried(source: Source, on_error: Callable[[Exception], object] | None) -> tuple[str, Snapshot] | None:
+    """Return the kind and the snapshot of a source; None: it failed."""
     try:
-        return snapshot_of(source)
-    except KafkaError as error:
+        snapshot = snapshot_of(source)
+        return kind_of(snapshot), snapshot
+    except Exception as error:  # that of a user's function too: it must not hide the other sources
         if on_error is None:
             raise
         on_error(error)

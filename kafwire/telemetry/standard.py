@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from kafwire.telemetry.otlp import Kind, Point
-from kafwire.telemetry.registry import COUNTERS
+from kafwire.telemetry.registry import COUNTERS, PREFIX
 from kafwire.telemetry.sampling import samples
 
 DOMAIN: Final = "org.apache.kafka"
+OWN: Final = f"{PREFIX}."  # the start of the names of kafwire's own metrics
 
 
 class Timing(NamedTuple):
@@ -79,7 +80,7 @@ class StandardMetrics:
         key = f"{name} {attributes}"
         last = self._last.get(key, Timing())
         self._last[key] = timing
-        if timing.number > last.number:
+        if timing.number > last.number and timing.total >= last.total:  # else a connection is gone with its numbers
             mean = (timing.total - last.total) / (timing.number - last.number)
             yield Point(f"{DOMAIN}.{name}.avg", mean, attributes=attributes, time_ns=now_ns)
             yield Point(f"{DOMAIN}.{name}.max", float(timing.longest), attributes=attributes, time_ns=now_ns)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from kafwire.error_codes import ErrorCode
 
 DEFAULT_INTERVAL_MS: Final = 300_000
+LEAST_INTERVAL_MS: Final = 100  # of Kafka's option interval.ms
 ALL: Final = "*"
 NO_ID: Final = uuid.UUID(int=0)
 # The first push comes after 50 to 150 % of the interval: clients that start together do not push together.
@@ -23,18 +25,21 @@ _ASK_LATER = frozenset({ErrorCode.TELEMETRY_TOO_LARGE, ErrorCode.THROTTLING_QUOT
 
 
 class Subscription(NamedTuple):
-    """What the broker wants: the names' prefixes, how often, in which form."""
+    """A broker's request for metrics: the prefixes of their names, and the form of a push.
+
+    `wants` returns True if a metric is requested. It remembers each name, as a broker may send many prefixes.
+    """
 
     subscription_id: int
-    interval_ms: int
     max_bytes: int
     is_delta: bool
     compression_types: tuple[int, ...]
     prefixes: tuple[str, ...]
+    wants: Callable[[str], bool]
 
-    def wants(self, name: str) -> bool:
-        """Return True if a metric is requested."""
-        return any(prefix in (ALL, "") or name.startswith(prefix) for prefix in self.prefixes)
+    def may_want(self, start: str) -> bool:
+        """Return False if no metric whose name has this start is requested."""
+        return start.startswith(self.prefixes) or any(prefix.startswith(start) for prefix in self.prefixes)
 
 
 class SubscriptionMachine:
@@ -66,16 +71,18 @@ class SubscriptionMachine:
         if response.client_instance_id == NO_ID:
             return None  # without an id no push is valid
         self.client_instance_id = response.client_instance_id
-        self._interval_ms = response.push_interval_ms if response.push_interval_ms > 0 else DEFAULT_INTERVAL_MS
+        interval_ms = response.push_interval_ms
+        self._interval_ms = max(LEAST_INTERVAL_MS, interval_ms) if interval_ms > 0 else DEFAULT_INTERVAL_MS
         if not response.requested_metrics:
             return float(self._interval_ms)  # no metric is wanted; the next request may bring another subscription
+        prefixes = ("",) if ALL in response.requested_metrics else tuple(response.requested_metrics)
         self.subscription = Subscription(
             response.subscription_id,
-            self._interval_ms,
             response.telemetry_max_bytes,
             response.delta_temporality,
             tuple(response.accepted_compression_types),
-            tuple(response.requested_metrics),
+            prefixes,
+            cache(lambda name: name.startswith(prefixes)),
         )
         return self._interval_ms * (_EARLIEST + random())
 

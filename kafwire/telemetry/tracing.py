@@ -7,11 +7,14 @@ nothing. If no SDK records spans, the calls go on to the client at once.
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafwire._version import __version__
-from kafwire.errors import BrokerError, ConfigError
+from kafwire.errors import ConfigError, name_of
 from kafwire.telemetry.otel import HINT
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ Header = tuple[str, bytes | str | None]
 Headers = Iterable[Header] | Mapping[str, bytes | str | None]
 # Links of one span: SDKs drop further ones.
 _MOST_LINKS = 128
+# The time from a look for an SDK to the next one.
+_LOOK_AGAIN_S = 1.0
 
 
 class _Outcome(Protocol):
@@ -57,22 +62,23 @@ class Tracing:
 
     def __init__(self, *, tracer_provider: api.TracerProvider | None = None) -> None:
         try:
-            from opentelemetry import propagate, trace
+            from opentelemetry import context, propagate, trace
         except ImportError:
             raise ConfigError(HINT) from None
         self._trace = trace
-        self._propagate = propagate
+        self._current = context.get_current
+        self._inject, self._extract = propagate.inject, propagate.extract
         self._tracer = trace.get_tracer("kafwire", __version__, tracer_provider)
         self._has_provider = tracer_provider is not None
+        self._without_sdk_until_s = -math.inf
 
-    @property
-    def _is_idle(self) -> bool:
-        """True if no SDK records spans, and no context has to be carried on."""
-        if not self._has_provider:
-            if isinstance(self._trace.get_tracer_provider(), self._trace.ProxyTracerProvider):
-                return not self._trace.get_current_span().get_span_context().is_valid
-            self._has_provider = True  # a program sets its SDK once
-        return False
+    def _has_sdk(self) -> bool:
+        """Return True if the program has set an SDK. A look reads the environment, so that none comes at once again."""
+        now_s = time.monotonic()
+        if not self._has_provider and now_s >= self._without_sdk_until_s:
+            self._has_provider = not isinstance(self._trace.get_tracer_provider(), self._trace.ProxyTracerProvider)
+            self._without_sdk_until_s = -math.inf if self._has_provider else now_s + _LOOK_AGAIN_S
+        return self._has_provider
 
     # --- sending
 
@@ -98,16 +104,14 @@ class Tracing:
             >>> kafwire.telemetry.Tracing().send(producer, topic, b"EWR-IAH").result(timeout=10).offset
             3
         """
-        if self._is_idle:
+        if time.monotonic() < self._without_sdk_until_s and not self._current():  # a send takes less than a microsecond
             return producer.send(topic, value, headers=headers, **record)
-        span = self._sending(topic, value, record)
-        try:
-            delivery = producer.send(topic, value, headers=self._carried(span, headers), **record)
-        except BaseException as error:
-            self._failed(span, error)
-            raise
-        if span.is_recording():
-            delivery.add_done_callback(lambda done: self._sent(span, done))
+        span, headers = self._sending(topic, value, headers, record)
+        if span is None:
+            return producer.send(topic, value, headers=headers, **record)
+        with self._failing(span):
+            delivery = producer.send(topic, value, headers=headers, **record)
+        delivery.add_done_callback(partial(self._sent, span))
         return delivery
 
     async def send_async(
@@ -128,16 +132,12 @@ class Tracing:
         Raises:
             KafkaError: the error of `AsyncProducer.send`.
         """
-        if self._is_idle:
+        span, headers = self._sending(topic, value, headers, record)
+        if span is None:
             return await producer.send(topic, value, headers=headers, **record)
-        span = self._sending(topic, value, record)
-        try:
-            delivery = await producer.send(topic, value, headers=self._carried(span, headers), **record)
-        except BaseException as error:
-            self._failed(span, error)
-            raise
-        if span.is_recording():
-            delivery.add_done_callback(lambda done: self._sent(span, done))
+        with self._failing(span):
+            delivery = await producer.send(topic, value, headers=headers, **record)
+        delivery.add_done_callback(partial(self._sent, span))
         return delivery
 
     def headers(self, headers: Headers | None = None) -> list[Header]:
@@ -153,26 +153,35 @@ class Tracing:
             >>> kafwire.telemetry.Tracing().headers({"source": b"radar"})
             [('source', b'radar')]
         """
-        carrier: dict[str, str] = {}
-        self._propagate.inject(carrier)
-        own = [*headers.items()] if isinstance(headers, Mapping) else list(headers or ())
-        kept = [pair for pair in own if pair[0] not in carrier]
-        return [*kept, *((name, text.encode()) for name, text in carrier.items())]
+        return self._carried(headers, None)
 
-    def _sending(self, topic: str, value: Any, record: Mapping[str, Any]) -> api.Span:
+    def _carried(self, headers: Headers | None, context: Context | None) -> list[Header]:
+        """Return headers with a context; None: the current one."""
+        carrier: dict[str, str] = {}
+        self._inject(carrier, context)
+        carried: list[Header] = [(name, text.encode()) for name, text in carrier.items()]
+        if headers is None:
+            return carried
+        own = headers.items() if isinstance(headers, Mapping) else headers
+        return [*(pair for pair in own if pair[0] not in carrier), *carried]
+
+    def _sending(
+        self, topic: str, value: Any, headers: Headers | None, record: Mapping[str, Any]
+    ) -> tuple[api.Span | None, Headers | None]:
+        """Return the span of a record, None if no SDK records it, and the record's headers with the context."""
+        if not self._has_sdk():
+            return None, self.headers(headers) if self._current() else headers
         attributes = _attributes("send", "send", topic, record.get("partition"))
         key = record.get("key")
         if isinstance(key, str | bytes):
             attributes["messaging.kafka.message.key"] = key if isinstance(key, str) else key.decode(errors="replace")
         if value is None:
             attributes["messaging.kafka.message.tombstone"] = True
-        return self._tracer.start_span(f"send {topic}", kind=self._trace.SpanKind.PRODUCER, attributes=attributes)
-
-    def _carried(self, span: api.Span, headers: Headers | None) -> Headers | None:
-        if not span.get_span_context().is_valid:
-            return headers  # no SDK
-        with self._trace.use_span(span):
-            return self.headers(headers)
+        kind = self._trace.SpanKind.PRODUCER
+        span = self._tracer.start_span(f"send {topic}", kind=kind, attributes=attributes)
+        with self._failing(span):
+            headers = self._carried(headers, self._trace.set_span_in_context(span))
+        return span if span.is_recording() else None, headers
 
     def _sent(self, span: api.Span, delivery: _Outcome) -> None:
         error = delivery.exception()
@@ -181,11 +190,21 @@ class Tracing:
             return
         metadata = delivery.result()
         span.set_attribute("messaging.destination.partition.id", str(metadata.partition))
-        span.set_attribute("messaging.kafka.offset", metadata.offset)
+        if metadata.offset >= 0:  # known, as it is not with acks=0
+            span.set_attribute("messaging.kafka.offset", metadata.offset)
         span.end()
 
+    @contextlib.contextmanager
+    def _failing(self, span: api.Span) -> Iterator[None]:
+        """End the span if the block raises."""
+        try:
+            yield
+        except BaseException as error:
+            self._failed(span, error)
+            raise
+
     def _failed(self, span: api.Span, error: BaseException) -> None:
-        span.set_attribute("error.type", error.name if isinstance(error, BrokerError) else type(error).__name__)
+        span.set_attribute("error.type", name_of(error))
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, str(error)))
         span.end()
 
@@ -285,7 +304,7 @@ class Tracing:
         from opentelemetry.context import Context
 
         carrier = {name: value.decode(errors="replace") for name, value in record.headers if value is not None}
-        return self._propagate.extract(carrier, Context())
+        return self._extract(carrier, Context())
 
     @contextlib.contextmanager
     def _spanned(
@@ -297,7 +316,7 @@ class Tracing:
             try:
                 yield span
             except BaseException as error:
-                span.set_attribute("error.type", error.name if isinstance(error, BrokerError) else type(error).__name__)
+                span.set_attribute("error.type", name_of(error))
                 raise
 
 

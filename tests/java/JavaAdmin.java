@@ -200,7 +200,7 @@ public final class JavaAdmin {
     private static Map<String, KafkaFuture<?>> cluster(Admin admin, String method, JsonNode in) {
         switch (method) {
             case "describeCluster": {
-                DescribeClusterOptions options = new DescribeClusterOptions().includeAuthorizedOperations(has(in, "operations"));
+                DescribeClusterOptions options = new DescribeClusterOptions().includeFencedBrokers(has(in, "fenced")).includeAuthorizedOperations(has(in, "operations"));
                 DescribeClusterResult found = admin.describeCluster(options);
                 return only("cluster", together(Map.of(
                     "nodes", found.nodes(),
@@ -229,6 +229,8 @@ public final class JavaAdmin {
                     in.get("voter").asInt(), Uuid.fromString(in.get("directory").asText())).all());
             case "unregisterBroker":
                 return only(in.get("broker").asInt(), admin.unregisterBroker(in.get("broker").asInt()).all());
+            case "unregisterController":
+                return only(in.get("controller").asInt(), admin.unregisterController(in.get("controller").asInt()).all());
             default:
                 return null;
         }
@@ -251,7 +253,8 @@ public final class JavaAdmin {
                 for (JsonNode each : in.get("moves"))
                     moves.put(partition(each), each.get(2).isNull()
                         ? Optional.empty() : Optional.of(new NewPartitionReassignment(each(each.get(2), JsonNode::asInt))));
-                return byKey(admin.alterPartitionReassignments(moves).values());
+                return byKey(admin.alterPartitionReassignments(
+                    moves, new AlterPartitionReassignmentsOptions().allowReplicationFactorChange(has(in, "allows"))).values());
             }
             case "listPartitionReassignments":
                 return only("all", (in.has("partitions")

@@ -14,6 +14,7 @@ from typing import Any
 
 MODULES = (
     "kafwire",
+    "kafwire.admin",
     "kafwire.records",
     "kafwire.errors",
     "kafwire.types",

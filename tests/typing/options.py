@@ -12,6 +12,8 @@ from typing import Any, assert_type
 
 import kafwire
 from kafwire import Client, Consumer, Offset, Producer, Tail, TopicPartition, scan
+from kafwire.frames import dataset
+from kafwire.polars import scan_kafka
 
 SERVERS = "localhost:9092"
 WHERE = TopicPartition("t", 0)
@@ -24,6 +26,8 @@ def right() -> None:
     Consumer(SERVERS, assign=[WHERE], start={WHERE: Offset(5)}, isolation_level="read_committed")
     Client(SERVERS, client_id="me", request_timeout_ms=1000)
     scan(SERVERS, "t", start=dt.datetime.now(dt.UTC), end={WHERE: "latest"}, check_crcs=False, columns=["value"])
+    dataset(SERVERS, "t", start=Tail(5), columns=["value"], isolation_level="read_committed")
+    scan_kafka(SERVERS, ["t"], partitions=[0], timestamps=(0, None), check_crcs=False)
     options: kafwire.ProducerOptions = {"linger_ms": 5}
     Producer(SERVERS, **options)
     read: dict[str, Any] = {"bootstrap_servers": SERVERS, "linger_ms": 5}
@@ -42,6 +46,8 @@ def misspelt(client: Client, awaited: kafwire.AsyncClient) -> None:
     Consumer(SERVERS, topics="t", fetch_stategy="hybrid")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Client(SERVERS, linger_ms=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     scan(SERVERS, "t", chunk_byte=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    dataset(SERVERS, "t", colums=["value"])  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    scan_kafka(SERVERS, "t", chunk_byte=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     client.scan("t", chunk_byte=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     _ = awaited.scan("t", chunk_byte=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     kafwire.AsyncProducer(SERVERS, lingr_ms=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
@@ -61,6 +67,7 @@ def of_the_wrong_type() -> None:
     Producer(SERVERS, compression_type="lz5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Producer(SERVERS, acks="quorum")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Consumer(SERVERS, topics="t", start=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    dataset(SERVERS, "t", start=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     scan(SERVERS, "t", start=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

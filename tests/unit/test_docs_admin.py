@@ -26,6 +26,13 @@ def test_a_method_of_the_table_exists(row: list[str]) -> None:
             assert callable(getattr(face, name)), name
 
 
+@pytest.mark.parametrize("name", sorted({name for row in ROWS for name in spans(row[2]) if ".py" in name}))
+def test_a_test_of_the_table_exists(name: str) -> None:
+    path, _, function = name.partition("::")
+    file = ROOT / path if "/" in path else ROOT / "tests" / "integration" / "admin" / path
+    assert f"def {function}" in file.read_text()
+
+
 def test_each_method_of_java_is_named_once() -> None:
     names = [row[0] for row in ROWS]
     assert len(set(names)) == len(names) >= 55

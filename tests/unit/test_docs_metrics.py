@@ -14,6 +14,7 @@ import kafwire
 from kafwire.outbox import Outbox
 from kafwire.spark.stream_progress import ProgressHistory
 from kafwire.stream import MemorySource, Pipeline, StreamMonitor
+from kafwire.telemetry import flat
 from kafwire.telemetry.registry import METRICS, of_section
 from kafwire.telemetry.registry import SECTIONS as REGISTERED
 from kafwire.testing.simulation.cluster import ClusterWorld
@@ -92,6 +93,11 @@ def test_every_value_of_a_snapshot_is_registered(title: str) -> None:
     assert set(of_section(title)) == set(SECTIONS[title]())
 
 
+def test_streams_and_outboxes_are_exported() -> None:
+    assert flat({**of_outbox(), "connections": 3})["kafwire_outbox_connections_total"] == 3
+    assert flat({**of_stream(), "oldest_s": 2})["kafwire_stream_oldest_seconds"] == 2
+
+
 def test_the_page_has_the_tables_of_the_registry() -> None:
     assert metric_tables.written(TEXT) == TEXT, "run `python -m scripts.metric_tables`"
 
@@ -106,6 +112,37 @@ def test_the_dashboard_uses_registered_names() -> None:
             labels = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
             for name in re.findall(r"kafwire_\w+", target["expr"]):
                 assert labels <= {"client", *known[name].labels}
+
+
+def test_each_line_of_the_dashboard_has_its_own_legend() -> None:
+    for panel in dashboard.dashboard()["panels"]:
+        targets = panel.get("targets", ())
+        assert len({target["legendFormat"] for target in targets}) == len(targets)
+        for target in targets:
+            legend = ", ".join(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+            assert set(re.findall(r"by \(([^)]*)\)", target["expr"])) == {legend}
+
+
+def test_each_kind_of_client_can_be_chosen_on_the_dashboard() -> None:
+    (variable,) = [each for each in dashboard.dashboard()["templating"]["list"] if each["name"] == "client"]
+    (pattern,) = re.findall(r'^label_values\({__name__=~"(.+)"}, client\)$', variable["query"])
+    assert all(re.fullmatch(pattern, metric.name) for metric in METRICS if metric.name)
+
+
+def test_the_dashboard_has_the_form_of_grafanas_schema() -> None:
+    made = dashboard.dashboard()
+    assert re.fullmatch(r"[\w-]{8,40}", made["uid"])
+    names = {variable["name"] for variable in made["templating"]["list"]}
+    assert set(re.findall(r"\$\{?(\w+)", dashboard.text())) - {"__all"} == names
+    assert len({panel["id"] for panel in made["panels"]}) == len(made["panels"])
+    cells: set[tuple[int, int]] = set()
+    for panel in made["panels"]:
+        at = panel["gridPos"]
+        own = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not own & cells, "panels overlap"
+        assert max(x for x, _ in own) < 24
+        cells |= own
+        assert [target["refId"] for target in panel.get("targets", ())] == [*"ABCDE"][: len(panel.get("targets", ()))]
 
 
 def test_every_section_is_compared() -> None:

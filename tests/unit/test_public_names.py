@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 
@@ -42,3 +43,10 @@ def test_a_type_for_annotations_is_public(name: str) -> None:
     kafwire = import_module("kafwire")
     assert name in kafwire.__all__
     assert getattr(kafwire, name).__name__ == name
+
+
+def test_types_that_say_they_are_public_are_named() -> None:
+    package = import_module("kafwire.admin")
+    modules = [import_module(f"kafwire.admin.{each.name}") for each in iter_modules(package.__path__)]
+    values = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+    assert {each.__name__ for each in values if each.__module__ == "kafwire.admin"} == set(package.__all__)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING
 
 from kafwire.aio.admin.acls import AsyncAclAdmin
 from kafwire.aio.admin.cluster import AsyncClusterAdmin
@@ -18,18 +16,11 @@ from kafwire.aio.admin.replicas import AsyncReplicaAdmin
 from kafwire.aio.admin.topics import AsyncTopicAdmin
 from kafwire.aio.admin.transactions import AsyncTransactionAdmin
 from kafwire.aio.admin.users import AsyncUserAdmin
-from kafwire.aio.bridge import on_engine
 from kafwire.aio.token_calls import AsyncTokenCalls
 from kafwire.calls.admin import AdminCalls
-from kafwire.calls.client import client_cluster, keywords_of
 from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
-from kafwire.handles import refuse_copy
 from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.interfaces import Engine
-
-if TYPE_CHECKING:
-    from kafwire.config.typed_options import ClientOptions
 
 
 @refuse_arguments(ADMIN_ARGUMENTS, blocking=False)
@@ -70,32 +61,7 @@ class AsyncAdmin(
         True
     """
 
-    __reduce_ex__ = refuse_copy
+    _kind = AdminCalls
     _calls: AdminCalls
     if not TYPE_CHECKING:
         __getattr__ = lookup(ADMIN, blocking=False)
-
-    def __init__(
-        self,
-        bootstrap_servers: str | Iterable[str],
-        *,
-        engine: Engine | None = None,
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        self._cluster = client_cluster(bootstrap_servers, options, engine)
-        self._engine = self._cluster.engine
-        self._calls = AdminCalls(self._cluster)
-        self._closed = False
-
-    @classmethod
-    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
-        """Make a client from Kafka's own option names, as `Admin.from_config` does."""
-        return cls(engine=engine, **keywords_of(options))
-
-    async def close(self) -> None:
-        """Close all connections. Waiting calls fail. A second close, or one in a forked child, does nothing."""
-        if self._closed or self._engine.is_over:
-            return
-        self._closed = True
-        self._engine.start(self._cluster.shut)  # so that it closes even if the waiting caller is cancelled
-        await on_engine(self._engine, asyncio.sleep(0))

@@ -50,5 +50,4 @@ class AsyncConfigAdmin(AsyncAdminFace):
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> list[ConfigResource]:
         """List the resources that may have a configuration, as `Admin.list_config_resources` does."""
-        (found,) = (await self._by_key(self._calls.list_config_resources(types, timeout=timeout), None)).values()
-        return found
+        return await self._run(self._calls.list_config_resources(types, timeout=timeout))

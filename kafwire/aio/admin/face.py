@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 from kafwire.admin.outcomes import Outcomes, settle
-from kafwire.aio.bridge import AwaitingClient
+from kafwire.aio.cluster_client import AsyncClusterClient
 from kafwire.calls.admin import AdminCalls
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Work
@@ -15,8 +15,8 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class AsyncAdminFace(AwaitingClient):
-    """A part of `AsyncAdmin`, which has `_calls`."""
+class AsyncAdminFace(AsyncClusterClient):
+    """A part of `AsyncAdmin`."""
 
     _calls: AdminCalls
 

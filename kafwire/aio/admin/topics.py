@@ -58,8 +58,7 @@ class AsyncTopicAdmin(AsyncAdminFace):
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> dict[str, TopicListing]:
         """List the topics that the client may describe, as `Admin.list_topics` does."""
-        (found,) = (await self._by_key(self._calls.list_topics(internal=internal, timeout=timeout), None)).values()
-        return found
+        return await self._run(self._calls.list_topics(internal=internal, timeout=timeout))
 
     async def describe_topics(
         self,

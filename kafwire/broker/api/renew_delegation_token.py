@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafwire import protocol
+from kafwire.broker.api._token_expiry import changed
 from kafwire.broker.request import Request, Response
-from kafwire.broker.security.delegation_tokens import DelegationTokens, may_ask
-from kafwire.errors import ErrorCode
+from kafwire.broker.security.delegation_tokens import DelegationTokens
 
 if TYPE_CHECKING:
     from kafwire.broker.state import ClusterState
@@ -15,14 +15,5 @@ if TYPE_CHECKING:
 
 def handle(state: ClusterState, request: Request) -> Response:
     """Return the new time of the token's end."""
-    response = protocol.RenewDelegationTokenResponse
-    tokens: DelegationTokens = state.part(DelegationTokens)
-    if not may_ask(request.connection):
-        return response(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=-1)
-    if not tokens.is_enabled:
-        return response(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-    message = request.message
-    found = tokens.renew(bytes(message.hmac), request.connection.principal, message.renew_period_ms)
-    if isinstance(found, ErrorCode):
-        return response(error_code=found)
-    return response(expiry_timestamp_ms=found.expires_ms)
+    response, period_ms = protocol.RenewDelegationTokenResponse, request.message.renew_period_ms
+    return changed(state, request, response, DelegationTokens.renew, period_ms)

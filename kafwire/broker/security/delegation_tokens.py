@@ -50,7 +50,7 @@ class Token:
 
     def is_expired(self, now_ms: int) -> bool:
         """True if its time is over."""
-        return self.max_ms < now_ms or self.expires_ms < now_ms
+        return self.expires_ms < now_ms
 
     def dump(self) -> list[Any]:
         """Return all fields but the id as JSON types."""
@@ -95,8 +95,8 @@ class DelegationTokens:
         self._set(token)
         return token
 
-    def renew(self, secret: bytes, principal: str, period_ms: int) -> Token | ErrorCode:
-        """Extend a token's life by a period from now; not positive: the broker's. It may become shorter, too."""
+    def renew(self, secret: bytes, principal: str, period_ms: int) -> int | ErrorCode:
+        """Set the end of a token to a period from now, and return it; not positive: the broker's period."""
         found = self._find(secret)
         if found is None:
             return ErrorCode.DELEGATION_TOKEN_NOT_FOUND
@@ -121,7 +121,7 @@ class DelegationTokens:
             return now_ms
         if found.is_expired(now_ms):
             return ErrorCode.DELEGATION_TOKEN_EXPIRED
-        return self._expire_at(found, _sum(now_ms, period_ms)).expires_ms
+        return self._expire_at(found, _sum(now_ms, period_ms))
 
     def secret_of(self, token_id: str) -> bytes:
         """Return the secret of a token."""
@@ -151,10 +151,10 @@ class DelegationTokens:
         known = self.tokens.values()
         return next((each for each in known if hmac.compare_digest(self.secret_of(each.token_id), secret)), None)
 
-    def _expire_at(self, token: Token, at_ms: int) -> Token:
-        changed = replace(token, expires_ms=min(token.max_ms, at_ms))
-        self._set(changed)
-        return changed
+    def _expire_at(self, token: Token, at_ms: int) -> int:
+        expires_ms = min(token.max_ms, at_ms)
+        self._set(replace(token, expires_ms=expires_ms))
+        return expires_ms
 
     def _set(self, token: Token) -> None:
         self.tokens[token.token_id] = token

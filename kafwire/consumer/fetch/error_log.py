@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.errors import FetchErrors
-from kafwire.errors import BrokerError, KafkaError
+from kafwire.errors import BrokerError, KafkaError, name_of
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import consumer_log as log
 
@@ -29,18 +29,14 @@ class FetchErrorLog(FetchErrors):
 
     def warn_once(self, where: str, error: KafkaError, before: str = "") -> None:
         """Count an error that is retried, and log it once, after the text `before`."""
-        what = error.name if isinstance(error, BrokerError) else type(error).__name__
+        what = name_of(error)
         if self.note(where, what, self._engine.now_ms()):
             log.warning("%s%s; this is tried again", before, error, error=error, place=where)
 
     def warn_of(self, failing: Mapping[FetchCursor, KafkaError], before: str) -> None:
         """Count errors that are retried, and log one line for the new ones; `before` is a template for the names."""
         now_ms = self._engine.now_ms()
-        new = [
-            cursor
-            for cursor, error in failing.items()
-            if self.note(cursor.name, error.name if isinstance(error, BrokerError) else type(error).__name__, now_ms)
-        ]
+        new = [cursor for cursor, error in failing.items() if self.note(cursor.name, name_of(error), now_ms)]
         if new:
             more = f" and {len(new) - NAMED} more partitions" if len(new) > NAMED else ""
             names = ", ".join(cursor.name for cursor in new[:NAMED]) + more

@@ -258,7 +258,8 @@ class ShareCore:
         from kafwire.consumer.pushed_metrics import PushedConsumer  # only consumers of a cluster that takes metrics
         from kafwire.telemetry.metrics_push import MetricsPush
 
-        source = PushedConsumer(self.cluster, self.config, self.metrics, lambda: len(self._owned))
+        partitions, member_id = lambda: len(self._owned), lambda: self._member_id
+        source = PushedConsumer(self.cluster, self.config, self.metrics, partitions, member_id)
         return MetricsPush(self.cluster, source, on_id)
 
     async def snapshot(self) -> dict[str, Any]:
@@ -280,8 +281,10 @@ class ShareCore:
         finally:
             if self._driver is not None:
                 self._driver.stop()
-            await self.pushing.close(max(0.0, until_ms - engine.now_ms()) / 1000)
-            self.cluster.shut()
+            try:
+                await self.pushing.close(max(0.0, until_ms - engine.now_ms()) / 1000)
+            finally:
+                self.cluster.shut()
 
     def abandon(self) -> None:
         """Close, in the background, a consumer that was garbage-collected without a `close`."""

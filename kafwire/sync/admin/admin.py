@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING
 
 from kafwire.calls.admin import AdminCalls
-from kafwire.calls.client import client_cluster, keywords_of
 from kafwire.config import ClientConfig
 from kafwire.config.checks import described_by
-from kafwire.handles import refuse_copy
 from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
-from kafwire.runtime.interfaces import Engine
 from kafwire.sync.admin.acls import AclAdmin
 from kafwire.sync.admin.cluster import ClusterAdmin
 from kafwire.sync.admin.configs import ConfigAdmin
@@ -25,9 +21,6 @@ from kafwire.sync.admin.topics import TopicAdmin
 from kafwire.sync.admin.transactions import TransactionAdmin
 from kafwire.sync.admin.users import UserAdmin
 from kafwire.sync.token_calls import TokenCalls
-
-if TYPE_CHECKING:
-    from kafwire.config.typed_options import ClientOptions
 
 
 @refuse_arguments(ADMIN_ARGUMENTS, blocking=True)
@@ -70,45 +63,7 @@ class Admin(
         3
     """
 
-    __reduce_ex__ = refuse_copy
+    _kind = AdminCalls
     _calls: AdminCalls
     if not TYPE_CHECKING:
         __getattr__ = lookup(ADMIN, blocking=True)
-
-    def __init__(
-        self,
-        bootstrap_servers: str | Iterable[str],
-        *,
-        engine: Engine | None = None,
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        self._cluster = client_cluster(bootstrap_servers, options, engine)
-        self._engine = self._cluster.engine
-        self._calls = AdminCalls(self._cluster)
-        self._closed = False
-
-    @classmethod
-    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
-        """Make a client from Kafka's own option names.
-
-        Args:
-            options: option names of the Java client and librdkafka, with their values.
-            engine: the engine to run on; None: the engine of this process.
-
-        Returns:
-            The client.
-
-        Raises:
-            ConfigError: an option is unknown, not supported, or has a bad value.
-
-        Example:
-            >>> kafwire.Admin.from_config({"bootstrap.servers": bootstrap, "request.timeout.ms": 5000}).close()
-        """
-        return cls(engine=engine, **keywords_of(options))
-
-    def close(self) -> None:
-        """Close all connections. A second close does nothing, nor does a close in a forked child."""
-        if self._closed or self._engine.is_over:
-            return
-        self._closed = True
-        self._engine.run(self._cluster.close)

@@ -120,5 +120,4 @@ class ConfigAdmin(AdminFace):
             ...     admin.list_config_resources(["broker"])
             [ConfigResource(type='broker', name='1')]
         """
-        (found,) = self._by_key(self._calls.list_config_resources(types, timeout=timeout), None).values()
-        return found
+        return self._run(self._calls.list_config_resources(types, timeout=timeout))

@@ -8,15 +8,15 @@ from typing import TypeVar
 from kafwire.admin.outcomes import Outcomes, settle
 from kafwire.calls.admin import AdminCalls
 from kafwire.errors import KafkaError
-from kafwire.runtime.client import BlockingClient
 from kafwire.runtime.interfaces import Work
+from kafwire.sync.cluster_client import ClusterClient
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class AdminFace(BlockingClient):
-    """A part of `Admin`, which has `_calls`."""
+class AdminFace(ClusterClient):
+    """A part of `Admin`."""
 
     _calls: AdminCalls
 

@@ -40,7 +40,8 @@ class GroupOffsetAdmin(AdminFace):
         Raises:
             ConfigError: an argument has a bad value.
             BrokerError: the offsets of the only group could not be listed.
-            AdminError: those of some groups could not be listed.
+            AdminError: those of some groups could not be listed; or of some partitions of a group: `results` has the
+                offsets of the other partitions, `errors` the errors by partition.
             KafkaTimeoutError: no response came in time, or a transaction stays open.
 
         Example:
@@ -66,8 +67,8 @@ class GroupOffsetAdmin(AdminFace):
         Args:
             group: the group. If it does not exist, it is created.
             offsets: for each partition, the offset of the next record to read, or a pair with the metadata to commit.
-            type: the type of the group that is created: "share" for start offsets; None or another type: committed
-                offsets. An existing group has its type.
+            type: the type of the group: "share" for start offsets; another type for committed offsets. None: that of an
+                existing group, and committed offsets of a new one.
             timeout: seconds for all attempts; None: `default_api_timeout_ms`.
             on_error: called with each partition whose offset was not set, and with the error. Without it, errors are
                 raised.

@@ -132,8 +132,7 @@ class TopicAdmin(AdminFace):
             ...     topic in admin.list_topics()
             True
         """
-        (found,) = self._by_key(self._calls.list_topics(internal=internal, timeout=timeout), None).values()
-        return found
+        return self._run(self._calls.list_topics(internal=internal, timeout=timeout))
 
     def describe_topics(
         self,

@@ -1,46 +1,49 @@
-"""The cluster, its features, its quorum and its replicas: on real brokers as Java's Admin sees them, and embedded."""
+"""The cluster, its features, its quorum and its replicas: on real brokers, old ones too, and embedded."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 import kafwire
 from kafwire.admin import FeatureUpdate
-from kafwire.errors import BrokerError, ErrorCode, ProtocolError
+from kafwire.errors import BrokerError, ErrorCode, KafkaError, ProtocolError
 from kafwire.testing import EmbeddedKafka, KafkaCluster
-from tests.support.broker.cluster_script import by_java, by_kafwire
 from tests.support.deadlines import until
+from tests.support.java.admin_cluster import COMPARISONS
+from tests.support.java.admin_comparison import Scene, shown
 
-# Steps whose outcomes depend on a cluster's own names, sizes and features.
-OWN = {"finalized", "supported", "quorum", "dirs", "replica"}
-
-
-@pytest.fixture
-def topic(cluster: KafkaCluster, topic_name: str) -> Iterator[str]:
-    with kafwire.Client(cluster.bootstrap) as client:
-        client.create_topic(topic_name, partitions=1, replication_factor=1)
-        with kafwire.Producer(cluster.bootstrap) as producer:
-            producer.send(topic_name, b"value")
-            producer.flush(30)
-        yield topic_name
-        client.delete_topic(topic_name)
+# Calls with a cluster's own names, sizes and features in their results.
+OWN = {"describeFeatures", "describeMetadataQuorum", "describeLogDirs", "describeReplicaLogDirs"}
 
 
-def test_java_sees_the_same(cluster: KafkaCluster, topic: str) -> None:
-    ours, java = by_kafwire(cluster.bootstrap, topic), by_java(cluster.bootstrap, topic)
-    assert ours == java
-    assert len(ours) > 25
+def outcomes(bootstrap: str, name: str) -> dict[str, Any]:
+    """The results and the texts of errors of the calls that are compared with Java's."""
+    found: dict[str, Any] = {}
+    with ExitStack() as stack, kafwire.Admin(bootstrap) as admin:
+        for number, each in enumerate(COMPARISONS):
+            scene = Scene(f"{name}-{number}", bootstrap, stack)
+            errors: dict[str, str] = {}
+
+            def on_error(key: Any, error: KafkaError, errors: dict[str, str] = errors) -> None:
+                errors[shown(key)] = str(error)
+
+            each.prepare(scene)
+            results = {shown(key): each.ours(value) for key, value in each.call(admin, scene, on_error).items()}
+            found[str(each)] = results, errors
+    for aspect in ("", "-everything"):
+        results, _ = found[f"describeCluster{aspect}"]
+        found[f"describeCluster{aspect}"] = results["cluster"][-1]  # the operations: names differ
+    return found
 
 
-def test_the_embedded_broker_has_the_same_outcomes(cluster: KafkaCluster, topic: str) -> None:
+def test_the_embedded_broker_has_the_same_outcomes(cluster: KafkaCluster, topic_name: str) -> None:
     with EmbeddedKafka() as embedded:
-        with kafwire.Client(embedded.bootstrap) as client:
-            client.create_topic(topic)
-        here, real = (by_kafwire(each.bootstrap, topic, with_messages=True) for each in (embedded, cluster))
-    differing = {step: (outcome, real[step]) for step, outcome in here.items() if outcome != real[step]}
+        here, real = (outcomes(each.bootstrap, topic_name) for each in (embedded, cluster))
+    differing = {call: (outcome, real[call]) for call, outcome in here.items() if outcome != real[call]}
     assert differing.keys() <= OWN, differing
 
 

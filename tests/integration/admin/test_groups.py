@@ -61,7 +61,7 @@ def with_members(admin: kafwire.Admin) -> dict[str, Any]:
         admin.delete_groups([name, "admin-groups-none"], on_error=gone)
         found[f"refused {name}"] = (alter, delete, whole, gone)
         left = Errors()
-        admin.remove_members(name, ["nobody"], on_error=left)
+        admin.remove_members(name, ["unknown"], on_error=left)
         admin.remove_members(name, instance_ids=["none"], on_error=left)
         found[f"unknown members of {name}"] = left
     return found

@@ -8,11 +8,16 @@ from functools import partial
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import kafwire
-from kafwire.errors import BrokerError, ConfigError
-from kafwire.frames import append_time
+from kafwire.admin import ConfigResource
+from kafwire.calls.client import ClientCalls
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import BrokerError, ConfigError, broker_error
+from kafwire.frames import append_time, dataset
 from kafwire.frames.polars_filter import expression_of
 from kafwire.frames.snapshot import Snapshot
 from kafwire.polars import scan_kafka
@@ -105,6 +110,26 @@ def test_a_time_bounds_a_read_from_below_only(cluster: KafkaCluster, topic: str)
     assert all(since <= ms < before for ms in found if ms is not None)
 
 
+def test_a_record_of_the_latest_time_of_all_passes(cluster: KafkaCluster, topic_name: str) -> None:
+    latest = (1 << 63) - 1
+    with kafwire.Client(cluster.bootstrap) as client:
+        client.create_topic(topic_name, config={"message.timestamp.after.max.ms": str(latest)})
+    with kafwire.Producer(cluster.bootstrap) as producer:
+        for ms in (0, 5, latest, 7):
+            producer.send(topic_name, b"", timestamp_ms=ms)
+    five, last = (pl.lit(ms).cast(pl.Datetime("ms", "UTC")) for ms in (5, latest))
+    for predicate, offsets in (
+        (five <= AT, [1, 2, 3]),
+        (last == AT, [2]),
+        (last > AT, [0, 1, 3]),
+        (five != AT, [0, 2, 3]),
+    ):
+        found = scan_kafka(cluster.bootstrap, topic_name).filter(predicate).collect()
+        assert found["offset"].to_list() == offsets, str(predicate)
+    after = pc.field("timestamp") >= pa.scalar(5, pa.timestamp("ms", "UTC"))
+    assert dataset(cluster.bootstrap, topic_name).to_table(filter=after)["offset"].to_pylist() == [1, 2, 3]
+
+
 def test_columns_rows_and_names(cluster: KafkaCluster, topic: str) -> None:
     layout = {"names": {"timestamp": "at", "partition": "number"}, "timestamp_unit": "us"}
     lazy = scan_kafka(cluster.bootstrap, topic, layout=layout, columns=["partition", "timestamp", "offset"])
@@ -155,11 +180,15 @@ def exact_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(append_time, "CLOCKS_DIFFER_MS", 0)
 
 
-def ranges_before(cluster: KafkaCluster, topic: str, before_ms: int) -> list[tuple[int, int]]:
-    snapshot = Snapshot.take(cluster.bootstrap, topic)
+def ranges_before(cluster: KafkaCluster, topic: str, before_ms: int, end: int | None = None) -> list[tuple[int, int]]:
+    snapshot = Snapshot.take(cluster.bootstrap, topic, end="latest" if end is None else kafwire.Offset(end))
     predicate = time_at(before_ms) > AT
     with snapshot.scan(["value"], ExpressionFilter(expression_of(predicate, snapshot.filtered))) as scan:
         return [(r.start, r.end) for r in scan.ranges]
+
+
+def refuse(*_: object) -> None:
+    raise broker_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not described")
 
 
 def _is_over(ms: int) -> bool:
@@ -171,7 +200,9 @@ def now_ms() -> int:
 
 
 @pytest.mark.usefixtures("exact_clocks")
-def test_times_of_brokers_bound_a_read_from_above_too(cluster: KafkaCluster, topic_name: str) -> None:
+def test_times_of_brokers_bound_a_read_from_above_too(
+    cluster: KafkaCluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with kafwire.Client(cluster.bootstrap) as client:
         client.create_topic(topic_name, config={"message.timestamp.type": "LogAppendTime"})
     with kafwire.Producer(cluster.bootstrap, linger_ms=0) as producer:
@@ -182,8 +213,13 @@ def test_times_of_brokers_bound_a_read_from_above_too(cluster: KafkaCluster, top
     assert written.offset == 2
     assert ranges_before(cluster, topic_name, times[1]) == [(0, 1)]
     assert ranges_before(cluster, topic_name, times[2] + 1) == [(0, 3)]
+    assert ranges_before(cluster, topic_name, times[2], end=1) == [(0, 1)]
     kept = scan_kafka(cluster.bootstrap, topic_name).filter(time_at(times[1]) > AT).collect()
     assert kept["offset"].to_list() == [0]
+    monkeypatch.setattr(ClientCalls, "topic_config", refuse)
+    assert ranges_before(cluster, topic_name, times[1]) == [(0, 3)]
+    monkeypatch.undo()  # clocks differ by a minute again
+    assert ranges_before(cluster, topic_name, times[1]) == [(0, 3)]
 
 
 @pytest.mark.usefixtures("exact_clocks")
@@ -192,11 +228,8 @@ def test_a_record_with_the_time_of_a_producer_ends_no_read(cluster: KafkaCluster
     with kafwire.Client(cluster.bootstrap) as client, kafwire.Producer(cluster.bootstrap, linger_ms=0) as producer:
         client.create_topic(topic_name)
         producer.send(topic_name, b"", timestamp_ms=now_ms() + 3_600_000).result(30)
-        alter = kafwire.protocol.IncrementalAlterConfigsRequest
-        config = alter.AlterableConfig(name="message.timestamp.type", config_operation=0, value="LogAppendTime")
-        client.call(
-            alter(resources=[alter.AlterConfigsResource(resource_type=2, resource_name=topic_name, configs=[config])])
-        )
+        with kafwire.Admin(cluster.bootstrap) as admin:
+            admin.alter_configs({ConfigResource.topic(topic_name): {"message.timestamp.type": "LogAppendTime"}})
         until(lambda: client.topic_config(topic_name)["message.timestamp.type"] == "LogAppendTime")
         producer.send(topic_name, b"").result(30)
     soon = now_ms() + 60_000

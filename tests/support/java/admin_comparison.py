@@ -122,7 +122,7 @@ class Comparison:
 
 def shown(key: Any) -> str:
     """A key as Java shows it."""
-    return f"{key[0]}-{key[1]}" if isinstance(key, tuple) else str(key)
+    return "-".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
 def only(key: Any, call: Callable[[], Any], on_error: OnError) -> dict[Any, Any]:
@@ -134,11 +134,13 @@ def only(key: Any, call: Callable[[], Any], on_error: OnError) -> dict[Any, Any]
         return {}
 
 
-def all_but(names: Iterable[str], failed: Mapping[str, KafkaError], on_error: OnError) -> dict[str, None]:
+def all_but(keys: Iterable[Any], call: Callable[[OnError], object], on_error: OnError) -> dict[Any, None]:
     """The outcome of a call that returns no results."""
-    for name, error in failed.items():
-        on_error(name, error)
-    return {name: None for name in names if name not in failed}
+    failed: dict[Any, KafkaError] = {}
+    call(failed.__setitem__)
+    for key, error in failed.items():
+        on_error(key, error)
+    return {key: None for key in keys if key not in failed}
 
 
 def all_comparisons() -> list[Comparison]:

@@ -174,9 +174,8 @@ def started_of_java(found: Any) -> Offsets:
 
 def altered(kind: str) -> Callable[[kafwire.Admin, Scene, OnError], dict[str, None]]:
     def call(admin: kafwire.Admin, scene: Scene, on_error: OnError) -> dict[str, None]:
-        failed: dict[Any, Any] = {}
-        admin.alter_group_offsets(named(scene, kind), dict.fromkeys(places(scene), 4), on_error=failed.__setitem__)
-        return outcome(places(scene), failed, on_error)
+        group, offsets = named(scene, kind), dict.fromkeys(places(scene), 4)
+        return all_but(offsets, lambda failed: admin.alter_group_offsets(group, offsets, on_error=failed), on_error)
 
     return call
 
@@ -187,10 +186,9 @@ def altered_in_java(scene: Scene, kind: str) -> dict[str, Any]:
 
 def forgotten(kind: str) -> Callable[[kafwire.Admin, Scene, OnError], dict[str, None]]:
     def call(admin: kafwire.Admin, scene: Scene, on_error: OnError) -> dict[str, None]:
-        failed: dict[Any, Any] = {}
+        group = named(scene, kind)
         keys: list[Any] = [scene.existing, named(scene, NOTHING)] if kind == SHARE else places(scene)
-        admin.delete_group_offsets(named(scene, kind), keys, on_error=failed.__setitem__)
-        return outcome(keys, failed, on_error)
+        return all_but(keys, lambda failed: admin.delete_group_offsets(group, keys, on_error=failed), on_error)
 
     return call
 
@@ -199,10 +197,6 @@ def forgotten_in_java(scene: Scene, kind: str) -> dict[str, Any]:
     if kind == SHARE:
         return {"group": named(scene, kind), "topics": [scene.existing, named(scene, NOTHING)]}
     return {"group": named(scene, kind), "partitions": [[*where] for where in places(scene)]}
-
-
-def outcome(keys: Iterable[Any], failed: dict[Any, Any], on_error: OnError) -> dict[str, None]:
-    return all_but(list(map(shown, keys)), {shown(key): error for key, error in failed.items()}, on_error)
 
 
 def kept(kind: str) -> Callable[[kafwire.Admin, Scene], Offsets]:
@@ -217,18 +211,17 @@ def kept(kind: str) -> Callable[[kafwire.Admin, Scene], Offsets]:
 
 def deleted(kind: str) -> Callable[[kafwire.Admin, Scene, OnError], dict[str, None]]:
     def call(admin: kafwire.Admin, scene: Scene, on_error: OnError) -> dict[str, None]:
-        failed: dict[str, Any] = {}
         names = [named(scene, kind), named(scene, NOTHING)]
-        admin.delete_groups(names, on_error=failed.__setitem__)
-        return all_but(names, failed, on_error)
+        return all_but(names, lambda failed: admin.delete_groups(names, on_error=failed), on_error)
 
     return call
 
 
 def removed(admin: kafwire.Admin, scene: Scene, on_error: OnError) -> dict[str, None]:
-    failed: dict[str, Any] = {}
-    admin.remove_members(named(scene, CLASSIC), instance_ids=[made.INSTANCE, NOTHING], on_error=failed.__setitem__)
-    return all_but([made.INSTANCE, NOTHING], failed, on_error)
+    group, instances = named(scene, CLASSIC), [made.INSTANCE, NOTHING]
+    return all_but(
+        instances, lambda failed: admin.remove_members(group, instance_ids=instances, on_error=failed), on_error
+    )
 
 
 def members_of(kind: str) -> Callable[[kafwire.Admin, Scene], list[str | None]]:

@@ -49,15 +49,12 @@ def counts(scene: Scene) -> dict[str, int]:
 
 def deleted(admin: kafwire.Admin, scene: Scene, on_error: OnError) -> dict[str, None]:
     names = [scene.existing, f"{scene.name}-none"]
-    failed: dict[Any, Any] = {}
-    admin.delete_topics(names, on_error=failed.__setitem__)
-    return all_but(names, failed, on_error)
+    return all_but(names, lambda failed: admin.delete_topics(names, on_error=failed), on_error)
 
 
 def grown(admin: kafwire.Admin, scene: Scene, on_error: OnError) -> dict[str, None]:
-    failed: dict[str, Any] = {}
-    admin.create_partitions(counts(scene), on_error=failed.__setitem__)
-    return all_but(list(counts(scene)), failed, on_error)
+    wanted = counts(scene)
+    return all_but(wanted, lambda failed: admin.create_partitions(wanted, on_error=failed), on_error)
 
 
 COMPARISONS = [

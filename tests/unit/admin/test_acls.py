@@ -54,6 +54,9 @@ def test_texts_are_written_as_errors_write_them() -> None:
         (lambda: AclBinding("Topic", "t", "User:a", "Read", "Perhaps"), "permission='Perhaps'.*Deny, Allow"),
         (lambda: AclBinding("Topic", "t", "User:a", "Read", pattern_type="Match"), "pattern_type.*Literal, Prefixed"),
         (lambda: AclBinding("Topic", "t", "User:a", 3), "operation=3"),  # type: ignore[arg-type]
+        (lambda: AclBinding("Topic", None, "User:a", "Read"), "name of an ACL: None"),  # type: ignore[arg-type]
+        (lambda: AclBinding("Topic", "t", None, "Read"), "principal of an ACL: None"),  # type: ignore[arg-type]
+        (lambda: AclBinding("Topic", "t", "User:a", "Read", host=None), "host of an ACL"),  # type: ignore[arg-type]
         (lambda: AclFilter(resource_type="Any"), "resource_type='Any'"),
         (lambda: AclFilter(operation="Unknown"), "operation='Unknown'"),
     ],
@@ -259,7 +262,7 @@ def test_values_of_a_newer_kafka_are_unknown(guarded: Flavour) -> None:
     guarded.world.on("DescribeAcls", lambda _: response(error_message=None, resources=[resource]))
     (found,) = guarded.get(guarded.admin().describe_acls())
     assert (found.resource_type, found.operation, found.pattern_type) == ("Unknown", "Unknown", "Unknown")
-    with pytest.raises(ConfigError, match="does not know"):
+    with pytest.raises(ConfigError, match="value .Unknown. cannot be created"):
         guarded.get(guarded.admin().create_acls([found]))
     with pytest.raises(ConfigError, match="resource_type='Unknown'"):
         found.to_filter()
@@ -285,3 +288,10 @@ def test_wrong_arguments(guarded: Flavour, method: str, args: tuple[Any, ...], t
     with pytest.raises(ConfigError, match=text):
         guarded.get(getattr(admin, method)(*args))
     assert not guarded.world.calls
+
+
+@pytest.mark.parametrize("field", ["name", "principal", "host"])
+@pytest.mark.parametrize("value", [5, ["x"], ""])
+def test_a_filter_has_texts_or_none(field: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"{field} of an ACL filter"):
+        AclFilter(**{field: value})

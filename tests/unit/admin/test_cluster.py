@@ -240,5 +240,7 @@ def test_wrong_arguments(
 def test_wrong_upgrade_types() -> None:
     with pytest.raises(ConfigError, match="one of upgrade, safe_downgrade, unsafe_downgrade"):
         FeatureUpdate(1, "downgrade")
+    with pytest.raises(ConfigError, match="one of upgrade, safe_downgrade, unsafe_downgrade"):
+        FeatureUpdate(1, [])  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="from 0 on"):
         FeatureUpdate(1 << 15)

@@ -196,13 +196,15 @@ def test_types_that_kafwire_does_not_know_are_left_out(flavour: Flavour) -> None
     found = [response.ConfigResource(resource_type=kind, resource_name="t") for kind in (64, 2)]
     flavour.world.on("ListConfigResources", lambda _: response(config_resources=found))
     assert flavour.get(flavour.admin().list_config_resources()) == [T]
+    assert flavour.get(flavour.admin().list_config_resources([])) == [], "brokers list all types then"
 
 
 def test_unknown_sources_and_types_have_a_name(flavour: Flavour) -> None:
     response = protocol.DescribeConfigsResponse
     entry = response.DescribeConfigsResourceResult(name="n", value="v", config_source=99, config_type=99)
     result = response.DescribeConfigsResult(resource_type=2, resource_name="t", configs=[entry], error_message=None)
-    flavour.world.on("DescribeConfigs", lambda _: response(results=[result]))
+    stranger = response.DescribeConfigsResult(resource_type=99, resource_name="t", configs=[], error_message=None)
+    flavour.world.on("DescribeConfigs", lambda _: response(results=[stranger, result]))
     assert entries(flavour, T) == {"n": ConfigEntry("n", "v", "UNKNOWN", False, False, "unknown", (), None)}
 
 
@@ -246,6 +248,7 @@ WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("describe_configs", (T,), "write a list"),
     ("describe_configs", ("t",), "write a list"),
     ("describe_configs", (["t"],), "is not a resource"),
+    ("describe_configs", ([[]],), "is not a resource"),
     ("alter_configs", ([T],), "write a dict"),
     ("alter_configs", ({T: RETENTION},), "write a dict with the options"),
     ("alter_configs", ({"t": {}},), "is not a resource"),
@@ -275,7 +278,9 @@ def test_wrong_names(flavour: Flavour, names: Any, text: str) -> None:
     ("args", "text"),
     [
         (("topics", "t"), "it must be one of topic, broker"),
+        (([], "t"), "it must be one of topic, broker"),
         (("topic", ""), "at least one character"),
+        (("topic", "t\ud800"), "lone surrogate"),
         (("group", None), "at least one character"),
         (("broker-logger", ""), "at least one character"),
         (("broker", "one"), "a broker's id, a number"),

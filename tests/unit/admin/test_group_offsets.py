@@ -70,26 +70,70 @@ def test_a_broker_of_one_group_per_request(flavour: Flavour, groups: MadeGroups)
     assert found == {"a": {T0: GroupOffset(4)}, "c": {T0: GroupOffset(5)}}
 
 
-def test_a_group_that_fails_hides_no_other(flavour: Flavour, groups: MadeGroups) -> None:
-    groups.commit("a", {T0: 4})
-    groups.commit("c", {T0: 5})
+def fetched(**groups: dict[TopicPartition, int]) -> Any:
+    """An OffsetFetch response: for each partition an offset, or an error code as a negative number."""
     response: Any = protocol.OffsetFetchResponse
-    part = response.OffsetFetchResponsePartitions(partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    topic = response.OffsetFetchResponseTopics(name="t", partitions=[part])
-    kept = response.OffsetFetchResponsePartitions(partition_index=0, committed_offset=5)
-    other = response.OffsetFetchResponseTopics(name="t", partitions=[kept])
-    answer = response(
+    kind = response.OffsetFetchResponsePartitions
+
+    def topic(where: TopicPartition, value: int) -> Any:
+        code, offset = (-value, -1) if value < 0 else (0, value)
+        part = kind(partition_index=where.partition, committed_offset=offset, error_code=code)
+        return response.OffsetFetchResponseTopics(name=where.topic, partitions=[part])
+
+    return response(
         groups=[
-            response.OffsetFetchResponseGroup(group_id="a", topics=[topic]),
-            response.OffsetFetchResponseGroup(group_id="c", topics=[other]),
+            response.OffsetFetchResponseGroup(group_id=group, topics=[topic(*each) for each in its.items()])
+            for group, its in groups.items()
         ]
     )
-    flavour.world.on("OffsetFetch", lambda _: answer)
+
+
+def test_a_group_that_fails_hides_no_other(flavour: Flavour, groups: MadeGroups) -> None:
+    denied = -ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    flavour.world.on("OffsetFetch", lambda _: fetched(a={T0: denied}, c={T0: 5}))
     errors: dict[str, KafkaError] = {}
     found = flavour.get(flavour.admin().list_group_offsets({"a": [T0], "c": [T0]}, on_error=errors.__setitem__))
-    assert list(found) == ["c"]
+    assert found == {"c": {T0: GroupOffset(5)}}
     assert "listing the offsets of group a: t-0" in str(errors["a"])
     assert "Describe on Topic 't'" in str(errors["a"])
+
+
+def test_a_partition_without_permission_hides_no_offset(flavour: Flavour, groups: MadeGroups) -> None:
+    codes = -ErrorCode.UNSTABLE_OFFSET_COMMIT, -ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    flavour.world.on("OffsetFetch", lambda _: fetched(a={T0: codes[0], T1: 4, U0: codes[1]}))
+    with pytest.raises(AdminError, match="2 of 3 failed: t-0: UNSTABLE.*u-0: TOPIC_AUTHORIZATION_FAILED") as caught:
+        flavour.get(flavour.admin().list_group_offsets({"a": [T0, T1, U0]}))
+    assert (caught.value.results, [*caught.value.errors]) == ({T1: GroupOffset(4)}, [T0, U0])
+
+
+def test_a_response_may_lack_groups_and_partitions_or_have_others(flavour: Flavour, groups: MadeGroups) -> None:
+    flavour.world.on("OffsetFetch", lambda _: fetched(a={T1: 4, U0: 4}, stranger={T0: 1}))
+    errors: dict[str, KafkaError] = {}
+    admin = flavour.admin()
+    assert flavour.get(admin.list_group_offsets({"a": [T0, T1], "c": None}, on_error=errors.__setitem__)) == {}
+    assert "the response lacks t-0" in str(errors["a"])
+    assert "sent a response without 'c'" in str(errors["c"])
+    partial = errors["a"]
+    assert isinstance(partial, AdminError)
+    assert partial.results == {T1: GroupOffset(4)}
+
+
+def test_share_groups_that_a_response_adds_are_ignored(flavour: Flavour, groups: MadeGroups) -> None:
+    describing: Any = protocol.ShareGroupDescribeResponse
+    listing: Any = protocol.DescribeShareGroupOffsetsResponse
+    topic = listing.DescribeShareGroupOffsetsResponseTopic
+    part = listing.DescribeShareGroupOffsetsResponsePartition
+    group = listing.DescribeShareGroupOffsetsResponseGroup
+    described = describing(groups=[describing.DescribedGroup(group_id=each) for each in ("c", "stranger")])
+    denied = part(partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    kept = part(partition_index=1, start_offset=3)
+    topics = [topic(topic_name="t", partitions=[denied, kept])]
+    listed = listing(groups=[group(group_id=each, topics=topics) for each in ("stranger", "c")])
+    flavour.world.on("ShareGroupDescribe", lambda _: described)
+    flavour.world.on("DescribeShareGroupOffsets", lambda _: listed)
+    with pytest.raises(AdminError, match="2 of 3 failed.*Describe on Topic 't'.*the response lacks u-0") as caught:
+        flavour.get(flavour.admin().list_group_offsets({"c": [T0, T1, U0]}))
+    assert caught.value.results[T1].offset == 3
 
 
 def test_stable_offsets_are_awaited(flavour: Flavour, groups: MadeGroups) -> None:
@@ -100,10 +144,7 @@ def test_stable_offsets_are_awaited(flavour: Flavour, groups: MadeGroups) -> Non
         if not call.message.require_stable or not left:
             return None
         left.pop()
-        response: Any = protocol.OffsetFetchResponse
-        part = response.OffsetFetchResponsePartitions(partition_index=0, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        topic = response.OffsetFetchResponseTopics(name="t", partitions=[part])
-        return response(groups=[response.OffsetFetchResponseGroup(group_id="a", topics=[topic])])
+        return fetched(a={T0: -ErrorCode.UNSTABLE_OFFSET_COMMIT})
 
     flavour.world.on("OffsetFetch", unstable)
     admin = flavour.admin()
@@ -135,14 +176,15 @@ def test_the_lag_of_a_share_group_is_listed(flavour: Flavour, groups: MadeGroups
         topic_name="t",
         partitions=[
             kind(partition_index=0, start_offset=3, leader_epoch=1, lag=8),
-            kind(partition_index=1, start_offset=-1, leader_epoch=-1),
+            kind(partition_index=1, start_offset=5, leader_epoch=-1, lag=-1),
+            kind(partition_index=2, start_offset=-1, leader_epoch=-1),
         ],
     )
     group = response.DescribeShareGroupOffsetsResponseGroup(group_id="c", topics=[topic])
     flavour.world.on("DescribeShareGroupOffsets", lambda _: response(groups=[group]))
     groups.share("c", "it", ["t"])
     found = flavour.get(flavour.admin().list_group_offsets(["c"]))
-    assert found == {"c": {T0: GroupOffset(3, 1, lag=8), T1: None}}
+    assert found == {"c": {T0: GroupOffset(3, 1, lag=8), T1: GroupOffset(5), TopicPartition("t", 2): None}}
 
 
 def test_offsets_of_a_streams_group_are_listed_and_set(flavour: Flavour, groups: MadeGroups) -> None:
@@ -228,6 +270,13 @@ def test_a_group_of_another_type_is_no_share_group(flavour: Flavour, groups: Mad
         flavour.get(flavour.admin().alter_group_offsets("a", {T0: 3}, type="share"))
 
 
+def test_a_share_group_has_no_offsets_of_other_types(flavour: Flavour, groups: MadeGroups) -> None:
+    groups.share("c", "it", ["t"])
+    with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
+        flavour.get(flavour.admin().alter_group_offsets("c", {T0: 3}, type="consumer"))
+    assert not flavour.world.made("AlterShareGroupOffsets")
+
+
 def test_an_old_broker_has_no_share_groups(flavour: Flavour, groups: MadeGroups) -> None:
     for node in flavour.world.nodes.values():
         node.versions = {**node.versions, "AlterShareGroupOffsets": (99, 99)}
@@ -260,6 +309,16 @@ def test_offsets_of_whole_topics_are_deleted(flavour: Flavour, groups: MadeGroup
     with pytest.raises(AdminError, match="GROUP_ID_NOT_FOUND") as caught:
         flavour.get(admin.delete_group_offsets("x", ["t", "u"]))
     assert list(caught.value.errors) == ["t", "u"]
+
+
+def test_a_deletion_without_a_response_is_no_success(flavour: Flavour, groups: MadeGroups) -> None:
+    groups.commit("a", {T0: 4, T1: 5})
+    response: Any = protocol.OffsetDeleteResponse
+    parts = [response.OffsetDeleteResponsePartition(partition_index=0)]
+    topics = [response.OffsetDeleteResponseTopic(name=name, partitions=parts) for name in ("t", "stranger")]
+    flavour.world.on("OffsetDelete", lambda _: response(topics=topics))
+    with pytest.raises(ProtocolError, match="sent a response without 't'"):
+        flavour.get(flavour.admin().delete_group_offsets("a", ["t"]))
 
 
 def test_start_offsets_are_deleted_by_topic(flavour: Flavour, groups: MadeGroups) -> None:
@@ -307,17 +366,17 @@ def test_a_coordinator_that_moves_between_two_requests_hides_no_missing_group(
 WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("list_group_offsets", ("a",), {}, "write a list of names"),
     ("list_group_offsets", ({"a": "t"},), {}, "write a list of partitions"),
-    ("list_group_offsets", ({"a": [("t",)]},), {}, "write a partition"),
+    ("list_group_offsets", ({"a": [("t",)]},), {}, "is not a partition"),
     ("list_group_offsets", ({"": None},), {}, "at least one character"),
     ("alter_group_offsets", ("", {T0: 1}), {}, "at least one character"),
     ("alter_group_offsets", ("a", [T0]), {}, "write a dict"),
     ("alter_group_offsets", ("a", {T0: -1}), {}, "neither an offset from 0"),
     ("alter_group_offsets", ("a", {T0: (1, 2)}), {}, "neither an offset from 0"),
-    ("alter_group_offsets", ("a", {("t", -1): 1}), {}, "not a whole number from 0"),
+    ("alter_group_offsets", ("a", {("t", -1): 1}), {}, "is not a partition"),
     ("alter_group_offsets", ("a", {T0: 1}), {"type": "kafka"}, "must be one of classic"),
     ("delete_group_offsets", ("a", "t"), {}, "write a list of partitions or topics"),
     ("delete_group_offsets", ("a", T0), {}, "write a list of partitions or topics"),
-    ("delete_group_offsets", ("a", [3]), {}, "write a partition"),
+    ("delete_group_offsets", ("a", [3]), {}, "is not a partition"),
 ]
 
 

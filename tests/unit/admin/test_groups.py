@@ -9,7 +9,7 @@ import pytest
 
 from kafwire import TopicPartition, protocol
 from kafwire.admin import GroupListing, GroupMember, StreamsTask
-from kafwire.errors import AdminError, BrokerError, ConfigError, ErrorCode, KafkaError, ProtocolError
+from kafwire.errors import AdminError, BrokerError, ConfigError, ErrorCode, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.testing.simulation.calls import Call
 from tests.support.simulated.flavours import Flavour
 from tests.support.simulated.made_groups import MadeGroups
@@ -60,6 +60,7 @@ def test_groups_of_all_brokers_and_types_are_listed(flavour: Flavour, groups: Ma
         ({"states": ["Empty"]}, ["e"]),
         ({"states": ["Empty", "Stable"], "types": ["classic"]}, ["a", "e"]),
         ({"protocol_types": ["streams", ""]}, ["d", "e"]),
+        ({"states": [], "types": [], "protocol_types": []}, ["a", "b", "c", "d", "e"]),
     ],
     ids=str,
 )
@@ -169,6 +170,8 @@ def test_a_streams_group_is_described(flavour: Flavour, groups: MadeGroups) -> N
     (member,) = its.members
     assert (member.instance_id, member.protocol) == ("it-instance", "streams")
     assert member.assignment == (T0, T1, TopicPartition("u", 0)), "u has no partition for the second task"
+    (looked_up,) = [call.message for call in flavour.world.made("Metadata") if call.message.topics]
+    assert not looked_up.allow_auto_topic_creation, "a topic that was deleted stays so"
     assert member.streams is not None
     assert (member.streams.process_id, member.streams.endpoint) == ("p", ("h", 7))
     assert member.streams.client_tags == {"zone": "a"}
@@ -315,6 +318,16 @@ def test_members_are_removed_by_their_instance_ids(flavour: Flavour, groups: Mad
     assert (asked.member_id, asked.group_instance_id) == ("", "two")
 
 
+def test_kafka_4_0_adds_the_id_of_a_static_member(flavour: Flavour, groups: MadeGroups) -> None:
+    """So it does in consumer groups: the name stays the instance id of the call."""
+    groups.consumer("b", "it", ["t"], instance_id="two")
+    response: Any = protocol.LeaveGroupResponse
+    part = response.MemberResponse(member_id="it", group_instance_id="two", error_code=ErrorCode.FENCED_INSTANCE_ID)
+    flavour.world.on("LeaveGroup", lambda _: response(members=[part]))
+    with pytest.raises(BrokerError, match="removing member two of group b"):
+        flavour.get(flavour.admin().remove_members("b", instance_ids=["two"]))
+
+
 @pytest.mark.parametrize("group", ["a", "b"])
 def test_all_members_are_removed(flavour: Flavour, groups: MadeGroups, group: str) -> None:
     if group == "a":
@@ -329,6 +342,19 @@ def test_all_members_are_removed(flavour: Flavour, groups: MadeGroups, group: st
     assert len(flavour.world.made("LeaveGroup")) == 1, "an empty group has no member to remove"
 
 
+def test_one_time_limit_bounds_both_steps_of_a_removal(flavour: Flavour, groups: MadeGroups) -> None:
+    groups.consumer("b", "it", ["t"])
+    time, code = flavour.world.loop.time, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    response: Any = protocol.ConsumerGroupDescribeResponse
+    loading = response(groups=[response.DescribedGroup(group_id="b", error_code=code)])
+    begun = time()
+    flavour.world.on("ConsumerGroupDescribe", lambda _: loading if time() < begun + 1.5 else None)
+    flavour.world.on("LeaveGroup", lambda _: protocol.LeaveGroupResponse(error_code=code))
+    with pytest.raises(KafkaTimeoutError):
+        flavour.get(flavour.admin(default_api_timeout_ms=2000).remove_members("b"))
+    assert 1.5 < time() - begun <= 2.1
+
+
 def test_members_of_other_types_cannot_be_removed(flavour: Flavour, groups: MadeGroups) -> None:
     every_type(groups)
     admin = flavour.admin()
@@ -339,6 +365,10 @@ def test_members_of_other_types_cannot_be_removed(flavour: Flavour, groups: Made
             flavour.get(admin.remove_members(group, ["it"]))
     with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
         flavour.get(admin.remove_members("x"))
+    leave = protocol.ShareGroupHeartbeatRequest(group_id="c", member_id="it", member_epoch=-1)
+    assert not groups.call("c", leave).error_code
+    with pytest.raises(ConfigError, match="group c is a share group"):  # without members, too
+        flavour.get(admin.remove_members("c"))
 
 
 def test_a_member_is_removed_by_a_moved_coordinator(flavour: Flavour, groups: MadeGroups) -> None:
@@ -365,6 +395,7 @@ def test_an_old_broker_logs_no_reason(flavour: Flavour, groups: MadeGroups) -> N
 WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("list_groups", (), {"states": "Empty"}, "write a list"),
     ("list_groups", (), {"states": ["empty"]}, "is not one of Empty, Stable"),
+    ("list_groups", (), {"states": [["Empty"]]}, "is not a text"),
     ("list_groups", (), {"types": ["kafka"]}, "is not one of classic, consumer, share, streams"),
     ("list_groups", (), {"protocol_types": "consumer"}, "write a list"),
     ("list_groups", (), {"protocol_types": [3]}, "is not a text"),
@@ -396,3 +427,12 @@ def test_members_of_a_description_are_static_or_not(flavour: Flavour, groups: Ma
     flavour.get(admin.remove_members("b", [member]))
     (asked,) = flavour.world.made("LeaveGroup")[-1].message.members
     assert (asked.member_id, asked.group_instance_id) == ("it", None)
+
+
+def test_a_static_member_and_a_member_id_of_the_same_name_clash(flavour: Flavour, groups: MadeGroups) -> None:
+    groups.consumer("b", "it", ["t"], instance_id="one")
+    admin = flavour.admin()
+    (member,) = flavour.get(admin.describe_groups(["b"]))["b"].members
+    for both in ([member, "one"], ["one", member]):
+        with pytest.raises(ConfigError, match="'one' is both a member id and an instance id"):
+            flavour.get(admin.remove_members("b", both))

@@ -65,6 +65,14 @@ def test_the_quorum_is_described(flavour: Flavour) -> None:
     assert found.nodes == {7: (ENDPOINT,)}
 
 
+def test_without_the_end_of_the_leader_no_lag_is_known(flavour: Flavour) -> None:
+    response = quorum()
+    response.topics[0].partitions[0].leader_id = 6
+    flavour.world.on("DescribeQuorum", lambda _: response)
+    found = flavour.get(flavour.admin().describe_metadata_quorum())
+    assert {each.lag for each in (*found.voters, *found.observers)} == {None}
+
+
 def test_a_broker_follows_the_controller(flavour: Flavour) -> None:
     found = flavour.get(flavour.admin().describe_metadata_quorum())
     assert (found.leader_id, [each.replica_id for each in found.voters]) == (1, [1])

@@ -118,6 +118,12 @@ def test_a_denial_names_the_permission(flavour: Flavour) -> None:
         flavour.get(flavour.admin().describe_client_quotas())
 
 
+def test_a_response_may_have_no_list_of_entities(flavour: Flavour) -> None:
+    response = protocol.DescribeClientQuotasResponse
+    flavour.world.on("DescribeClientQuotas", lambda _: response(error_message=None, entries=None))
+    assert flavour.get(flavour.admin().describe_client_quotas()) == {}
+
+
 def test_an_unknown_type_in_a_response_is_no_silence(flavour: Flavour) -> None:
     response = protocol.DescribeClientQuotasResponse
     entry = response.EntryData(entity=[response.EntityData(entity_type="planet", entity_name="mars")], values=[])
@@ -134,18 +140,19 @@ def test_entities_are_keys_and_lines() -> None:
 
 WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("describe_client_quotas", ({"user": "alice"},), r"write QuotaFilter\(...\)"),
-    ("describe_client_quotas", (QuotaFilter(user="alice", ip=ANY),), "no user and no client id"),
+    ("describe_client_quotas", (QuotaFilter(user="alice", ip=ANY),), "excludes user and client_id"),
     ("describe_client_quotas", (QuotaFilter(user=""),), "user of a quota"),
     ("alter_client_quotas", ([ALICE],), "write a dict"),
     ("alter_client_quotas", ({"alice": RATES},), "is no QuotaEntity"),
     ("alter_client_quotas", ({QuotaEntity(): RATES},), "names none"),
     ("alter_client_quotas", ({QuotaEntity(user=ANY): RATES},), "for filters"),
     ("alter_client_quotas", ({QuotaEntity(client_id=3): RATES},), "client_id of a quota"),  # type: ignore[arg-type]
-    ("alter_client_quotas", ({QuotaEntity(client_id="a", ip="10.0.0.1"): RATES},), "no user and no client id"),
+    ("alter_client_quotas", ({QuotaEntity(client_id="a", ip="10.0.0.1"): RATES},), "excludes user and client_id"),
     ("alter_client_quotas", ({ALICE: {}},), "one quota at least"),
     ("alter_client_quotas", ({ALICE: 5},), "write a dict"),
     ("alter_client_quotas", ({ALICE: {"producer_byte_rate": "5"}},), "a quota is a number"),
     ("alter_client_quotas", ({ALICE: {"producer_byte_rate": float("inf")}},), "a quota is a number"),
+    ("alter_client_quotas", ({ALICE: {"producer_byte_rate": 10**400}},), "a quota is a number"),
     ("alter_client_quotas", ({ALICE: {3: 5}},), "quota: 3"),
 ]
 

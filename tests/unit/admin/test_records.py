@@ -97,6 +97,74 @@ def test_topics_and_partitions_that_do_not_exist(flavour: Flavour) -> None:
             flavour.get(call({TopicPartition("x", 0): wanted}))
 
 
+def test_a_topic_that_another_client_deleted(flavour: Flavour) -> None:
+    """The metadata of the client still has its leaders."""
+    make(flavour)
+    admin = flavour.admin()
+    flavour.get(admin.list_offsets({A: "latest"}))
+    flavour.get(flavour.admin().delete_topics(["t"]))
+    started = flavour.engine.now_ms()
+    with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION.*'t' does not exist"):
+        flavour.get(admin.list_offsets({A: "latest"}))
+    assert flavour.engine.now_ms() - started < 5000, "not at the time limit of all attempts"
+
+
+def test_a_topic_without_partitions_in_the_metadata(flavour: Flavour) -> None:
+    make(flavour)
+
+    def respond(call: Call) -> Any:
+        response = flavour.world.serve(call)
+        for topic in response.topics:
+            topic.partitions = []
+        return response
+
+    flavour.world.on("Metadata", respond)
+    with pytest.raises(KafkaTimeoutError, match="LEADER_NOT_AVAILABLE"):
+        flavour.get(flavour.admin().list_offsets({A: "latest"}, timeout=10))
+
+
+def test_new_partitions_reach_the_brokers_one_after_the_other(flavour: Flavour) -> None:
+    """The metadata responses of the first second do not have them yet."""
+    make(flavour)
+    admin = flavour.admin()
+    flavour.get(admin.list_offsets({A: "latest"}))
+    flavour.get(admin.create_partitions({"t": 3}))
+    old_until = flavour.engine.now_ms() + 1000
+
+    def respond(call: Call) -> Any:
+        response = flavour.world.serve(call)
+        for topic in response.topics if flavour.engine.now_ms() < old_until else ():
+            del topic.partitions[2:]
+        return response
+
+    flavour.world.on("Metadata", respond)
+    added = TopicPartition("t", 2)
+    assert flavour.get(admin.list_offsets({added: "latest"}))[added].offset == 0
+
+
+@pytest.mark.parametrize("lagging", [1, 2])
+def test_a_broker_that_lags_for_good_hides_no_partition(flavour: Flavour, lagging: int) -> None:
+    make(flavour)
+
+    def respond(call: Call) -> Any:
+        response = flavour.world.serve(call)
+        for topic in response.topics if call.node == lagging else ():
+            del topic.partitions[1:]
+        return response
+
+    flavour.world.on("Metadata", respond)
+    assert flavour.get(flavour.admin().list_offsets({B: "latest"}))[B].offset == 5
+
+
+def test_an_offset_without_an_epoch(flavour: Flavour) -> None:
+    make(flavour)
+    response = protocol.ListOffsetsResponse
+    part = response.ListOffsetsPartitionResponse(partition_index=0, offset=5, timestamp=-1, leader_epoch=-1)
+    topic = response.ListOffsetsTopicResponse(name="t", partitions=[part])
+    flavour.world.on("ListOffsets", lambda _: response(topics=[topic]))
+    assert flavour.get(flavour.admin().list_offsets({A: "latest"})) == {A: ListedOffset(5, None, None)}
+
+
 def test_a_refused_deletion_names_the_permission(flavour: Flavour) -> None:
     make(flavour)
     response = protocol.DeleteRecordsResponse
@@ -225,12 +293,12 @@ WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("delete_records", ([A],), "write a dict"),
     ("delete_records", ({A: -1},), "an offset of 0 or more"),
     ("delete_records", ({A: "earliest"},), "an offset of 0 or more"),
-    ("delete_records", ({"t": 1},), "a partition must be a TopicPartition"),
+    ("delete_records", ({"t": 1},), "is not a partition"),
     ("list_offsets", ([A],), "write a dict"),
     ("list_offsets", ({A: "newest"},), "'newest' is not one of earliest, latest, max-timestamp"),
     ("list_offsets", ({A: -1},), "milliseconds since the epoch"),
     ("list_offsets", ({A: dt.datetime(2026, 1, 1)},), "no time zone"),  # noqa: DTZ001
-    ("list_offsets", ({("t", "0"): "latest"},), "a partition must be a TopicPartition"),
+    ("list_offsets", ({("t", "0"): "latest"},), "is not a partition"),
 ]
 
 

@@ -248,6 +248,15 @@ def test_an_unclean_election(flavour: Flavour) -> None:
     assert call.message.election_type == 1
 
 
+def test_an_election_that_is_refused_as_a_whole(flavour: Flavour) -> None:
+    refused = protocol.ElectLeadersResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    flavour.world.on("ElectLeaders", lambda _: refused)
+    with pytest.raises(AdminError, match="2 of 2 failed.*permits Alter on the Cluster"):
+        flavour.get(flavour.admin().elect_leaders("preferred", [("t", 0), ("t", 1)]))
+    with pytest.raises(AuthorizationError):
+        flavour.get(flavour.admin().elect_leaders("preferred"))
+
+
 WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("describe_log_dirs", ("1",), "write a list of node ids"),
     ("describe_log_dirs", ([-1],), "brokers=-1"),
@@ -267,6 +276,8 @@ WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("list_partition_reassignments", (TopicPartition("t", 0),), "write a list of partitions"),
     ("list_partition_reassignments", ([("", 0)],), "is not a partition"),
     ("elect_leaders", ("clean",), "one of preferred, unclean"),
+    ("elect_leaders", ([],), "one of preferred, unclean"),
+    ("elect_leaders", ("preferred", [("t\ud800", 0)]), "lone surrogate"),
     ("elect_leaders", ("preferred", ("t", 0)), "is not a partition"),
 ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
-from kafwire.admin import NewPartitions, PartitionDescription, TopicListing
+from kafwire.admin import NewPartitions, NewTopic, PartitionDescription, TopicListing
 from kafwire.admin.operations import operations_of
 from kafwire.broker.security.acls import Operation
 from kafwire.errors import (
@@ -22,6 +22,7 @@ from kafwire.errors import (
     ProtocolError,
 )
 from kafwire.testing.simulation.calls import HANGUP, Call
+from kafwire.types import TopicPartition
 from tests.support.simulated.flavours import Flavour
 
 UNKNOWN = uuid.UUID(int=7)
@@ -246,6 +247,42 @@ def test_topics_are_described_by_their_ids(flavour: Flavour) -> None:
     assert list(found) == [topic_id, "u"]
     with pytest.raises(BrokerError, match=f"UNKNOWN_TOPIC_ID.*describing topic {UNKNOWN}"):
         flavour.get(admin.describe_topics([UNKNOWN]))
+
+
+def test_ids_that_cannot_be_looked_up_hide_no_name(flavour: Flavour) -> None:
+    flavour.world.create_topic("t")
+    topic_id = flavour.world.topics["t"].topic_id
+    admin, errors = flavour.admin(), dict[Any, KafkaError]()
+    flavour.get(admin.list_topics())
+    flavour.world.on("Metadata", lambda _: HANGUP)
+    assert list(flavour.get(admin.describe_topics(["t", topic_id], timeout=2, on_error=errors.__setitem__))) == ["t"]
+    assert list(errors) == [topic_id]
+
+
+def test_a_description_creates_no_topic(flavour: Flavour) -> None:
+    make_old(flavour)
+    with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        flavour.get(flavour.admin().describe_topics(["nope"]))
+    assert not any(call.message.allow_auto_topic_creation for call in flavour.world.made("Metadata"))
+
+
+def test_a_created_topic_has_no_id_from_an_old_broker(flavour: Flavour) -> None:
+    make_old(flavour, CreateTopics=(2, 4))
+    created = flavour.get(flavour.admin().create_topics(["t"]))["t"]
+    assert (created.topic_id, created.partitions, created.replication_factor, created.config) == (None, -1, -1, None)
+
+
+@pytest.mark.parametrize("by", ["name", "topic_id"])
+def test_a_deleted_topic_is_forgotten(flavour: Flavour, by: str) -> None:
+    """A new topic of its name has other partitions."""
+    flavour.world.create_topic("t", partitions=2)
+    admin, first, second = flavour.admin(), TopicPartition("t", 0), TopicPartition("t", 1)
+    flavour.get(admin.list_offsets({first: "latest", second: "latest"}))
+    flavour.get(admin.delete_topics([getattr(flavour.world.topics["t"], by)]))
+    flavour.get(admin.create_topics([NewTopic("t", partitions=1)]))
+    before = len(flavour.world.calls)
+    flavour.get(admin.list_offsets({first: "latest"}))
+    assert [call.name for call in flavour.world.calls[before:]] == ["Metadata", "ListOffsets"]
 
 
 def test_an_old_broker_has_no_descriptions_by_id(flavour: Flavour) -> None:

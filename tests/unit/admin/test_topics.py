@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.admin import NewTopic
+from kafwire.admin import NewPartitions, NewTopic
 from kafwire.errors import AdminError, BrokerError, ConfigError, ErrorCode, KafkaError, KafkaTimeoutError
 from kafwire.testing.simulation.calls import HANGUP, Call
 from tests.support.simulated.flavours import Flavour
@@ -20,6 +20,14 @@ def test_topics_are_created(flavour: Flavour) -> None:
     assert (created["t"].partitions, created["t"].topic_id) == (3, flavour.world.topics["t"].topic_id)
     assert created["t"].config is not None
     assert created["t"].config["retention.ms"] == "5000"
+
+
+def test_a_topic_that_is_named_twice_is_created_once(flavour: Flavour) -> None:
+    topics = [NewTopic("t", config={"preallocate": True}), NewTopic("t", config={"preallocate": True})]  # type: ignore[dict-item]
+    flavour.get(flavour.admin().create_topics(topics))
+    (call,) = flavour.world.made("CreateTopics")
+    ((option,),) = [topic.configs for topic in call.message.topics]
+    assert (option.name, option.value) == ("preallocate", "true"), "as alter_configs writes it"
 
 
 def test_only_a_validation_creates_no_topic(flavour: Flavour) -> None:
@@ -101,13 +109,27 @@ def test_silence_ends_at_the_time_limit(flavour: Flavour) -> None:
 
 WRONG: list[tuple[str, tuple[Any, ...], str]] = [
     ("create_topics", ("t",), "write a list"),
+    ("create_topics", (None,), "write a list"),
     ("create_topics", ([3],), "is not a topic"),
+    ("create_topics", ([NewTopic("t", partitions=1 << 31)],), "partitions=2147483648"),
+    ("create_topics", ([NewTopic("t", replication_factor=1 << 15)],), "replication_factor=32768"),
+    ("create_topics", ([NewTopic("t", partitions=-2)],), "partitions=-2"),
     ("create_topics", ([NewTopic("t", partitions="3")],), "must be a whole number"),  # type: ignore[arg-type]
     ("create_topics", ([NewTopic("t", partitions=3, assignment=[[1]])],), "leave it out"),
     ("create_topics", ([""],), "at least one character"),
+    ("create_topics", ([NewTopic("t"), NewTopic("t", partitions=3)],), "'t' is named twice"),
+    ("create_topics", (["t\ud800"],), "lone surrogate"),
+    ("create_topics", ([NewTopic("t", config=["a"])],), "write a dict"),  # type: ignore[arg-type]
+    ("create_topics", ([NewTopic("t", config={"retention.ms": None})],), "a NoneType is not"),  # type: ignore[dict-item]
+    ("create_topics", ([NewTopic("t", config={1: "x"})],), "at least one character"),  # type: ignore[dict-item]
+    ("create_topics", ([NewTopic("t", assignment=[1, 2])],), "write a list of node ids"),  # type: ignore[list-item]
+    ("create_topics", ([NewTopic("t", assignment=[["a"]])],), "it must be a node's id"),  # type: ignore[list-item]
+    ("create_topics", ([NewTopic("t", assignment="12")],), "the brokers of each partition"),  # type: ignore[arg-type]
     ("delete_topics", ("t",), "write a list of names"),
     ("create_partitions", (["t"],), "write a dict"),
     ("create_partitions", ({"t": 0},), "from 1"),
+    ("create_partitions", ({"t": 1 << 31},), "total=2147483648: it must be"),
+    ("create_partitions", ({"t": NewPartitions(3, [1])},), "write a list of node ids"),  # type: ignore[list-item]
 ]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from kafwire import protocol
+from kafwire.admin.transactions import pattern_of
 from kafwire.errors import AdminError, BrokerError, ConfigError, ErrorCode, KafkaError, ProtocolError
 from kafwire.testing.simulation.calls import HANGUP, Call, Response
 from kafwire.types import TopicPartition
@@ -169,6 +171,14 @@ def test_a_prefix_is_no_pattern(flavour: Flavour) -> None:
         opened(flavour, name)
     assert [each[0] for each in listed(flavour, flavour.admin(), prefix="a.")] == ["a.b"]
     assert {call.message.transactional_id_pattern for call in flavour.world.made("ListTransactions")} == {r"a\..*"}
+
+
+@pytest.mark.parametrize("character", "\\.+*?()|[]{}^$ -/a")
+def test_a_prefix_is_itself_in_a_pattern(character: str) -> None:
+    pattern = re.compile(pattern_of(f"a{character}b"))
+    assert pattern.fullmatch(f"a{character}bc")
+    assert not pattern.fullmatch("abc")
+    assert not pattern.fullmatch("a")
 
 
 def test_an_old_broker_has_fewer_filters(flavour: Flavour, open_one: Transacting) -> None:
@@ -358,11 +368,11 @@ def test_a_transaction_is_terminated(flavour: Flavour, open_one: Transacting) ->
 
 MARKER = {"producer_id": 1, "producer_epoch": 0}
 WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
-    ("describe_producers", (T0,), {}, r"write \[partition\]"),
+    ("describe_producers", (T0,), {}, "write a list of partitions"),
     ("describe_producers", (["t"],), {}, "TopicPartition"),
     ("describe_producers", ([T0],), {"broker": "1"}, "broker='1'"),
     ("list_transactions", (), {"states": "Ongoing"}, "write a list of names"),
-    ("list_transactions", (), {"states": ["ongoing"]}, "allowed: Empty, Ongoing"),
+    ("list_transactions", (), {"states": ["ongoing"]}, "is not one of Empty, Ongoing"),
     ("list_transactions", (), {"producer_ids": 3}, "write a list of numbers"),
     ("list_transactions", (), {"producer_ids": [-1]}, "from 0"),
     ("list_transactions", (), {"longer_than_ms": -1}, "from 0"),

@@ -159,6 +159,13 @@ def test_a_password_is_not_shown() -> None:
         pickle.dumps(made)
 
 
+@pytest.mark.parametrize("others", [(CANARY, SHA_256), (SHA_256, "x", CANARY), ([CANARY], "x")])
+def test_no_error_shows_a_password_in_a_wrong_place(others: Any) -> None:
+    with pytest.raises(ConfigError, match="user 'alice'") as caught:
+        ScramUpsertion("alice", *others)
+    assert CANARY not in "".join(traceback.format_exception_only(caught.value))
+
+
 @pytest.mark.parametrize("bad", [CANARY.encode(), [CANARY], f"\0{CANARY}", f"{CANARY}\ud800"])
 def test_the_error_of_a_wrong_password_does_not_show_it(bad: Any) -> None:
     with pytest.raises(ConfigError, match="password") as caught:
@@ -189,14 +196,14 @@ def test_limits_are_the_brokers() -> None:
     ("make", "text"),
     [
         (lambda: ScramUpsertion("", SHA_256, "x"), "user: ''"),
-        (lambda: ScramUpsertion("alice", "PLAIN", "x"), "mechanism='PLAIN': it must be one of SCRAM-SHA-256"),
+        (lambda: ScramUpsertion("alice", "PLAIN", "x"), "the mechanism must be one of SCRAM-SHA-256"),
         (lambda: ScramUpsertion("alice", SHA_256, ""), "the password is empty"),
         (lambda: ScramUpsertion("alice", SHA_256, "x", iterations=4095), "4096 to 16384"),
         (lambda: ScramUpsertion("alice", SHA_256, "x", iterations=16385), "4096 to 16384"),
         (lambda: ScramUpsertion("alice", SHA_256, "x", iterations=True), "4096 to 16384"),
         (lambda: ScramUpsertion("alice", SHA_256, "x", salt=b""), "salt must be bytes"),
         (lambda: ScramUpsertion("alice", SHA_256, "x", salt="x"), "salt must be bytes"),  # type: ignore[arg-type]
-        (lambda: ScramDeletion("alice", "SCRAM"), "mechanism='SCRAM'"),
+        (lambda: ScramDeletion("alice", "SCRAM"), "the mechanism must be one of"),
         (lambda: ScramDeletion(3, SHA_256), "user: 3"),  # type: ignore[arg-type]
     ],
 )

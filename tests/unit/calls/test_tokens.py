@@ -164,7 +164,8 @@ def test_a_name_that_is_no_principal_is_refused(bad: Any) -> None:
         refused(lambda: tokens.create_delegation_token((), None, bad), "owner: .* is not a principal")
 
 
-def test_a_name_instead_of_a_list_is_refused() -> None:
+@pytest.mark.parametrize("bad", ["bob", b"bob", 5])
+def test_an_argument_that_is_no_list_is_refused(bad: Any) -> None:
     tokens = Responding().tokens
-    refused(lambda: tokens.create_delegation_token("bob", None, None), "renewers='bob': it must be a list")
-    refused(lambda: tokens.describe_delegation_tokens("bob"), "owners='bob': it must be a list")
+    refused(lambda: tokens.create_delegation_token(bad, None, None), f"renewers={bad!r}: it must be a list")
+    refused(lambda: tokens.describe_delegation_tokens(bad), f"owners={bad!r}: it must be a list")

@@ -58,7 +58,7 @@ def test_features_are_shown_once_if_brokers_agree(kafka: EmbeddedKafka) -> None:
         "feature": "share.version",
         "finalized": 2,
         "supported": {"min": 0, "max": 2},
-        "brokers": [1, 2],
+        "supportedBy": [1, 2],
     }
 
 
@@ -73,9 +73,10 @@ def test_brokers_that_support_other_levels_have_a_row_of_their_own(kafka: Embedd
         )
 
     kafka.ask(lambda state: state.interceptors.append(of_two))
-    found = {(each["feature"], tuple(each["brokers"])): each for each in objects(run(kafka, "features", "-J"))}
+    found = {(each["feature"], tuple(each["supportedBy"])): each for each in objects(run(kafka, "features", "-J"))}
     assert found["new", (1,)]["supported"] is None
     assert found["new", (2,)]["supported"] == {"min": 0, "max": 1}
+    assert found["share.version", (1,)]["finalized"] == 2, "from the broker with the newest levels"
     assert ["new", "0", "-", "1"] in lines(run(kafka, "features"))
 
 
@@ -95,7 +96,7 @@ def test_log_directories_are_shown(kafka: EmbeddedKafka) -> None:
         (1, "/embedded/node-1", "online"),
         (2, "/embedded/node-2", "online"),
     ]
-    assert sum(each["replicas"] for each in found) == 2
+    assert sum(each["replicaCount"] for each in found) == 2
     assert [row[0] for row in lines(run(kafka, "log-dirs", "2"))] == ["BROKER", "2"]
 
 

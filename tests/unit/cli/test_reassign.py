@@ -56,10 +56,12 @@ def test_moves_are_listed_and_cancelled(kafka: EmbeddedKafka) -> None:
     assert run(kafka, "move", "orders:0", "--to", "3", "--execute").exit_code == 0
     assert lines(run(kafka, "list"))[1:] == [["orders", "0", "3,1", "3", "1"]]
     (found,) = (json.loads(line) for line in run(kafka, "list", "-J").stdout.splitlines())
-    assert found == {"topic": "orders", "partition": 0, "replicas": [3, 1], "adding": [3], "removing": [1]}
+    assert found == {"topic": "orders", "partition": 0, "assigned": [3, 1], "adding": [3], "removing": [1]}
     plan = run(kafka, "cancel", "orders")
     assert lines(plan)[1:] == [["orders", "0", "3,1", "1"]]
     assert "only the plan" in plan.stderr
+    assert replicas(kafka)[0] == [3, 1]
+    assert run(kafka, "cancel", "orders:1,2", "--execute").exit_code == 1
     assert replicas(kafka)[0] == [3, 1]
     assert run(kafka, "cancel", "orders:0", "--execute").exit_code == 0
     assert replicas(kafka)[0] == [1]
@@ -70,7 +72,7 @@ def test_nothing_to_move_is_no_error(kafka: EmbeddedKafka) -> None:
     assert (result.exit_code, lines(result)) == (0, [["TOPIC", "PARTITION", "BEFORE", "AFTER"]])
     assert run(kafka, "cancel", "--execute").exit_code == 0
     result = run(kafka, "cancel", "orders")
-    assert (result.exit_code, "these partitions do not move" in result.stderr) == (1, True)
+    assert (result.exit_code, "have no reassignment in progress" in result.stderr) == (1, True)
 
 
 def test_a_refused_move_is_an_error(kafka: EmbeddedKafka) -> None:
@@ -83,7 +85,7 @@ def test_a_refused_move_is_an_error(kafka: EmbeddedKafka) -> None:
     ("arguments", "text"),
     [
         (("orders", "--to", "one"), "expected the ids of brokers"),
-        (("orders", "--to", "1", "--replication-factor", "2"), "2 replicas of a partition need as many brokers"),
+        (("orders", "--to", "1", "--replication-factor", "2"), "2 replicas of a partition need 2 brokers"),
         (("orders:7", "--to", "1"), "has no partition 7"),
         (("orders:x", "--to", "1"), "expected TOPIC, or TOPIC:0,3"),
         (("orders",), "--to"),

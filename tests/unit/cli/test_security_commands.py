@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kafwire.broker.security.credentials import Credentials
+import kafwire
+from kafwire import protocol
+from kafwire.broker.security.credentials import Credentials, ScramCredential, credential_from_salted
 from kafwire.broker.state import ClusterState
 from kafwire.cli import main
+from kafwire.secret import Secret
+from kafwire.security.scram_passwords import salted_password
 from kafwire.testing import EmbeddedKafka
 
 PLAN = "this is only the plan: add --execute to apply it"
@@ -92,25 +96,41 @@ def test_quotas_are_set_listed_and_removed(kafka: EmbeddedKafka) -> None:
     assert run(kafka, "quotas remove --user alice --execute").exit_code == 1
 
 
+def test_quotas_that_are_no_finite_numbers_are_listed(kafka: EmbeddedKafka) -> None:
+    """Other clients may set them."""
+    request: Any = protocol.AlterClientQuotasRequest
+    entry = request.EntryData(
+        entity=[request.EntityData(entity_type="user", entity_name="alice")],
+        ops=[request.OpData(key="request_percentage", value=float("inf"))],
+    )
+    with kafwire.Client(kafka.bootstrap) as client:
+        client.call(request(entries=[entry]))
+    assert rows(run(kafka, "quotas list")) == [["alice", "request_percentage", "inf"]]
+    assert json.loads(run(kafka, "quotas list -J").stdout)["limit"] == "inf"
+
+
 def test_passwords_are_set_and_removed(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     asked = run(kafka, "users set alice", input="canary\ncanary\n")
     assert rows(asked)[-1] == ["alice", "SCRAM-SHA-512", "4096"]
     assert "canary" not in asked.output
     file = tmp_path / "password"
-    file.write_text("canary\nmore\n")
+    file.write_bytes(b"canary\r\nmore\r\n")
     sha_256 = run(kafka, f"users set alice --mechanism SCRAM-SHA-256 --iterations 5000 --password-file {file} -J")
     assert json.loads(sha_256.stdout) == {"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 5000}
     piped = run(kafka, "users set bob --password-file -", input="canary\n")
     assert rows(piped) == [["bob", "SCRAM-SHA-512", "4096"]]
 
-    def iterations(state: ClusterState) -> dict[tuple[str, str], int]:
-        return {key: each.iterations for key, each in state.part(Credentials).scram.items()}
+    def stored(state: ClusterState) -> dict[tuple[str, str], ScramCredential]:
+        return dict(state.part(Credentials).scram)
 
-    known = kafka.ask(iterations)
-    assert known[("SCRAM-SHA-256", "alice")] == 5000
+    known = kafka.ask(stored)
+    assert known["SCRAM-SHA-256", "alice"].iterations == 5000
+    for (mechanism, _), each in known.items():
+        salted = salted_password(mechanism, Secret("canary"), each.salt, each.iterations)
+        assert credential_from_salted(mechanism, each.salt, salted, each.iterations) == each
     assert rows(run(kafka, "users list bob")) == [["bob", "SCRAM-SHA-512", "4096"]]
     unknown = run(kafka, "users list bob carol")
-    assert (unknown.exit_code, "carol: RESOURCE_NOT_FOUND" in unknown.stderr) == (1, True)
+    assert (unknown.exit_code, "RESOURCE_NOT_FOUND" in unknown.stderr, "'carol'" in unknown.stderr) == (1, True, True)
     plan = run(kafka, "users remove alice --mechanism SCRAM-SHA-256")
     assert (rows(plan), PLAN in plan.stderr) == ([["alice", "SCRAM-SHA-256", "5000"]], True)
     assert len(rows(run(kafka, "users list"))) == 3
@@ -118,6 +138,15 @@ def test_passwords_are_set_and_removed(kafka: EmbeddedKafka, tmp_path: Path) -> 
     assert rows(run(kafka, "users list")) == [["bob", "SCRAM-SHA-512", "4096"]]
     other = run(kafka, "users remove bob --mechanism SCRAM-SHA-256 --execute")
     assert (other.exit_code, "bob has no credential of SCRAM-SHA-256" in other.stderr) == (1, True)
+
+
+def test_a_password_that_is_not_utf_8_is_refused_without_showing_it(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(b"canary\xe9\n")
+    for given, piped in ((file, None), ("-", b"canary\xe9\n")):
+        result = run(kafka, f"users set alice --password-file {given}", input=piped)
+        assert (result.exit_code, "canary" in result.output) == (1, False)
+        assert result.stderr.endswith(f"{given}: the password is not UTF-8 text\n")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +157,7 @@ def test_passwords_are_set_and_removed(kafka: EmbeddedKafka, tmp_path: Path) -> 
         ("acls remove --execute", "give an option that chooses rules"),
         ("quotas set --user alice x", "it must be QUOTA=NUMBER"),
         ("quotas set producer_byte_rate=5", "give --user, --client-id, --ip or --default"),
-        ("quotas set --user a --default user producer_byte_rate=5", "--default user excludes another choice"),
+        ("quotas set --user a --default user producer_byte_rate=5", "--default user: another option names"),
         ("quotas remove", "give --user"),
         ("users set alice --iterations 5", "4096<=x<=16384"),
     ],

@@ -81,7 +81,7 @@ def test_transactional_ids_are_listed(kafka: EmbeddedKafka, producer: kafwire.Pr
     assert len(objects(run(kafka, "list", "-J", "--producer", number, "--pattern", "b.*"))) == 1
     wrong = run(kafka, "list", "--state", "Odd")
     assert wrong.exit_code == 1
-    assert "'Odd' is not a state; allowed: Empty" in wrong.stderr
+    assert "'Odd' is not one of Empty, Ongoing" in wrong.stderr
     assert run(kafka, "list", "--pattern", "(").exit_code == 1
 
 
@@ -132,6 +132,24 @@ def test_an_open_transaction_is_aborted_by_its_offset(kafka: EmbeddedKafka, prod
     assert is_open(kafka)
     assert run(kafka, "abort", "orders:0", "--start-offset", "0", "--execute").exit_code == 0
     assert not is_open(kafka)
+
+
+def test_a_timestamp_beyond_the_years_of_dates_is_shown_as_its_number(kafka: EmbeddedKafka) -> None:
+    ms = 1_764_374_400_000_000  # a producer's mistake: microseconds
+    kafka.create_topic("wide", message_timestamp_after_max_ms=1 << 62)
+    with kafwire.Producer(kafka.bootstrap, transactional_id="wide", linger_ms=0) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("wide", b"v", timestamp_ms=ms).result(30)
+        result = run(kafka, "abort", "wide:0", "--start-offset", "0")
+    assert (result.exit_code, lines(result)[1][-1]) == (0, str(ms))
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])
+@pytest.mark.parametrize("command", [["list"], ["hanging"], ["abort", "orders:0"]], ids=" ".join)
+def test_times_must_be_numbers(kafka: EmbeddedKafka, command: list[str], seconds: str) -> None:
+    result = run(kafka, *command, "--longer-than", seconds)
+    assert (result.exit_code, "--longer-than" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["orders", "orders:", "orders:0,1", ":0"])

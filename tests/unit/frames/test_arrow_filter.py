@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from kafwire.frames.arrow_filter import MOST_CUTS, ArrowFilter
-from kafwire.scanner.row_filter import HIGHEST, NOTHING, WHOLE, Bounds
+from kafwire.scanner.row_filter import END, NOTHING, WHOLE, Bounds
 from tests.support.frame_rows import NAMES, SCHEMA, START_MS, drawn_rows, drawn_value, rows_within, time_at
 from tests.support.seeds import examples, of_test
 
@@ -66,9 +66,11 @@ def test_no_row_that_arrow_keeps_lies_outside_of_the_bounds() -> None:
         (AT.is_null(), Bounds(since=0, until=0)),
         (time_at(START_MS) <= AT, Bounds(since=START_MS, with_null=False)),
         ((time_at(0) <= AT) & (time_at(9) > AT), Bounds(since=0, until=9, with_null=False)),
-        ((time_at(START_MS) <= AT) | AT.is_null(), Bounds(since=START_MS, until=HIGHEST)),
+        ((time_at(START_MS) <= AT) | AT.is_null(), Bounds(since=START_MS, until=END)),
         (NUMBER == 7, WHOLE),
         (pc.field("value") == b"9", WHOLE),
+        (pc.field("value") == b"0" * 3000, WHOLE),  # 6,000 digits in the filter's text
+        ((TOPIC == "2013-99-99 10:00:00") & (OFFSET > 5), Bounds(first=6)),  # no time
     ],
 )
 def test_bounds_of_a_filter(given: Any, expected: Bounds) -> None:

@@ -52,7 +52,12 @@ def drawn(chance: random.Random, depth: int = 3) -> pl.Expr:
         return found.is_in(values.cast(pl.Datetime("ms", "UTC")) if column == "at" else values)
     if kind == 2:
         closed: Any = chance.choice(["both", "left", "right", "none"])
-        return found.is_between(pl.lit(value), pl.lit(drawn_value(chance, column)), closed=closed)
+        ends = [pl.lit(value), pl.lit(drawn_value(chance, column))]
+        if chance.random() < 0.5:  # an end that no bound can have
+            others = [found, pl.lit(None)] if column in ("topic", "at") else [found, pl.lit(None), pl.lit(3.5)]
+            ends[chance.randrange(2)] = chance.choice(others)
+        between = found.is_between(ends[0], ends[1], closed=closed)
+        return chance.choice([between, ~between])
     if kind == 3:
         return chance.choice([found.eq_missing(value), found.ne_missing(value)])
     if kind == 4:
@@ -115,6 +120,8 @@ def test_no_row_that_polars_keeps_lies_outside_of_the_bounds() -> None:
             OFFSET.is_between(3, 9, closed="left"),
             All((Comparison("offset", ">=", 3, 3), Comparison("offset", "<", 9, 9))),
         ),
+        (~OFFSET.is_between(3.5, 9), Negation(All((OTHER, Comparison("offset", "<=", 9, 9))))),
+        (~OFFSET.is_between(NUMBER, None), Negation(All((OTHER, OTHER)))),
         (
             ~(OFFSET > 5) | (NUMBER == 1),
             Either((Negation(Comparison("offset", ">", 5, 5)), Comparison("partition", "==", 1, 1))),

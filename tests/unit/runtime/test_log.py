@@ -13,13 +13,14 @@ import pytest
 
 import kafwire
 from kafwire.errors import ErrorCode, broker_error
+from kafwire.runtime import log as logs
 from kafwire.runtime.engine import NativeEngine
-from kafwire.runtime.log import AREAS, EngineLog, cluster_log, consumer_log, log, producer_log, security_log
+from kafwire.runtime.log import AREAS, EngineLog, cluster_log, consumer_log, log
 from kafwire.testing.simulation.cluster import ClusterWorld
 from tests.support.doc_names import rows, spans
 
 ROOT = Path(__file__).parents[3]
-LOGS = {"consumer": consumer_log, "producer": producer_log, "cluster": cluster_log, "security": security_log}
+LOGS: dict[str, EngineLog] = {area: getattr(logs, f"{area}_log") for area in AREAS}
 
 
 @pytest.fixture
@@ -77,6 +78,14 @@ def test_fields_are_plain_values(where: str, engine: NativeEngine, caplog: pytes
     }
 
 
+@pytest.mark.parametrize("error", [AttributeError("m", name="attribute"), ModuleNotFoundError("m", name="module")])
+def test_the_field_of_an_error_is_its_class_and_not_its_subject(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.error("it failed", error=error)
+    assert vars(caplog.records[0])["kafwire"] == {"error": type(error).__name__}
+
+
 def test_a_line_without_fields_has_an_empty_dict(caplog: pytest.LogCaptureFixture) -> None:
     log.warning("an event")
     assert vars(caplog.records[0])["kafwire"] == {}
@@ -105,11 +114,21 @@ def test_the_page_names_loggers_and_fields() -> None:
     listed = [name for cells in rows(text) for name in spans(cells[0])]
     assert {f"kafwire.{area}" for area in AREAS} <= set(listed)
     used = set()
-    for area in (*AREAS, "telemetry"):
+    for area in (*AREAS, "telemetry", "database", "sync"):
         for file in (ROOT / "kafwire" / area).rglob("*.py"):
             used |= _fields_of(file.read_text())
     assert used
     assert used <= set(listed)
+
+
+def test_an_area_logs_by_its_logger() -> None:
+    others = {"telemetry": "cluster", "calls": "cluster"}
+    found: dict[str, set[str]] = {}
+    for area in (*AREAS, *others):
+        for file in (ROOT / "kafwire" / area).rglob("*.py"):
+            names = set(re.findall(r"import (\w+) as log\b|^log = (.*)", file.read_text(), re.MULTILINE))
+            found.setdefault(area, set()).update("".join(pair) for pair in names)
+    assert {area: names for area, names in found.items() if names != {f"{others.get(area, area)}_log"} and names} == {}
 
 
 def _fields_of(source: str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -110,6 +111,28 @@ def test_an_observation_keeps_no_client_alive() -> None:
     gc.collect()
     assert provider.meter.collect() == {}
     assert "1 sources" in repr(observation)
+
+
+def test_a_client_keeps_its_name_when_another_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", itertools.count(100).__next__)
+    provider, first, second = Provider(), Client(), Client()
+    observation = observe(first, second, meter_provider=provider)
+    name = "kafwire_share_consumer_acquired_total"
+    assert [sample.labels["client"] for sample in observation.of(name)] == ["share_consumer", "share_consumer_2"]
+    del first
+    gc.collect()
+    assert [sample.labels["client"] for sample in observation.of(name)] == ["share_consumer_2"]
+    observation.close()
+    assert observation.of(name) == []
+
+
+def test_a_function_that_raises_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    provider, client = Provider(), Client()
+    observe(client, meter_provider=provider, bad=lambda: vars()["bad"])
+    assert len(provider.meter.collect()) == 3
+    assert client.snapshots == 1
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("kafwire", "ERROR")
 
 
 def test_without_the_api(monkeypatch: pytest.MonkeyPatch) -> None:

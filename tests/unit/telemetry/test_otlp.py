@@ -69,6 +69,11 @@ def test_a_message_that_is_cut_off() -> None:
             decode(data[:size])
 
 
+def test_a_number_of_too_many_bytes() -> None:
+    with pytest.raises(ProtocolError, match="too long"):
+        decode(b"\x80" * 12 + b"\x01\x00")
+
+
 def test_a_sum_needs_a_temporality() -> None:
     data = encode([Point("s", 1, Kind.DELTA)], {}).replace(b"\x10\x01\x18\x01", b"\x10\x00\x18\x01")
     with pytest.raises(ProtocolError, match="temporality"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -140,4 +141,48 @@ def test_scrapes_get_new_values_and_leave_failed_sources_out() -> None:
             assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
             assert parse(text)["kafwire_share_consumer_acquired_total"] == {(("client", "share_consumer"),): number}
             assert "# this producer is closed\n" in text
+        server.shutdown()
+
+
+def scrape(server: Any) -> str:
+    host = server.server_address[0]
+    url = f"http://[{host}]:{server.server_port}/" if ":" in host else f"http://{host}:{server.server_port}/"
+    with urllib.request.urlopen(url, timeout=10) as response:
+        return str(response.read().decode())
+
+
+def test_a_function_that_raises_leaves_the_scrape_alone() -> None:
+    def bad() -> dict[str, int]:
+        raise ValueError("a\nforged_total 1")
+
+    with serve_prometheus(0, {"acquired": 1}, bad=bad, other=lambda: {"a": 1}) as server:
+        text = scrape(server)
+        server.shutdown()
+    assert parse(text)["kafwire_share_consumer_acquired_total"] == {(("client", "share_consumer"),): 1}
+    assert "# ValueError: a forged_total 1\n# not a snapshot of metrics(): its keys are a\n" in text
+
+
+def test_a_client_keeps_its_name_when_another_closes() -> None:
+    is_closed = False
+
+    def first() -> dict[str, int]:
+        if is_closed:
+            raise KafkaError("this share consumer is closed")
+        return {"acquired": 1}
+
+    with serve_prometheus(0, first, {"acquired": 2}) as server:
+        found = [parse(scrape(server))["kafwire_share_consumer_acquired_total"]]
+        is_closed = True
+        found.append(parse(text := scrape(server))["kafwire_share_consumer_acquired_total"])
+        server.shutdown()
+    names = [(("client", name),) for name in ("share_consumer", "share_consumer_2")]
+    assert "# this share consumer is closed\n" in text
+    assert "# HELP kafwire_share_consumer_acquired_total From brokers\n" in text
+    assert found == [{names[0]: 1, names[1]: 2}, {names[1]: 2}]
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+def test_the_server_takes_an_address_of_ipv6() -> None:
+    with serve_prometheus(0, {"acquired": 1}, host="::1") as server:
+        assert "acquired_total" in scrape(server)
         server.shutdown()

@@ -88,5 +88,5 @@ def test_labels_of_the_caller_stand_first() -> None:
 
 
 def test_a_dict_that_is_no_snapshot() -> None:
-    with pytest.raises(ConfigError, match="no snapshot of metrics"):
+    with pytest.raises(ConfigError, match="not a snapshot of metrics"):
         list(samples({"lag": 3}))

@@ -33,6 +33,27 @@ def test_averages_and_maxima_are_those_since_the_last_reading() -> None:
     }, "no record was in the queue meanwhile"
 
 
+def test_each_broker_has_its_own_average() -> None:
+    standard = StandardMetrics(0)
+    assert list(standard.points(Reading("consumer", nodes={1: Timing(30, 3, 20), 2: Timing(8, 2, 5)}), 0))[1:] == [
+        Point(f"org.apache.kafka.consumer.node.request.latency.{name}", value, attributes={"node_id": node})
+        for node, name, value in (("1", "avg", 10), ("1", "max", 20), ("2", "avg", 4), ("2", "max", 5))
+    ], "there is no rate of no time"
+
+
+def test_no_average_is_negative_after_a_connection_is_gone() -> None:
+    standard = StandardMetrics(0)
+    list(standard.points(Reading("consumer", nodes={1: Timing(100, 100, 1) + Timing(3900, 100, 50)}), S))
+    gone = list(standard.points(Reading("consumer", nodes={1: Timing(250, 250, 2)}), 2 * S))
+    assert [point.name for point in gone if "latency" in point.name] == []
+    new = values(list(standard.points(Reading("consumer", nodes={1: Timing(260, 251, 10)}), 3 * S)))
+    assert new["org.apache.kafka.consumer.node.request.latency.avg 1"] == 10
+
+
+def test_timings_together_have_the_longest_of_both() -> None:
+    assert Timing(1, 2, 3) + Timing(4, 5, 6) == Timing(6, 6, 3) + Timing(-1, 1, 6) == Timing(5, 7, 6)
+
+
 def test_sums_have_the_start_and_gauges_have_none() -> None:
     reading = Reading("consumer", totals={"consumer.t.total": 4.0}, gauges={"consumer.g": 0.5})
     found = {point.name: point for point in StandardMetrics(5 * S).points(reading, 6 * S)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.telemetry.subscription import DEFAULT_INTERVAL_MS, NO_ID, SubscriptionMachine
+from kafwire.telemetry.subscription import DEFAULT_INTERVAL_MS, LEAST_INTERVAL_MS, NO_ID, SubscriptionMachine
 
 ID = uuid.UUID(int=5)
 
@@ -64,6 +65,28 @@ def test_without_requested_metrics_the_subscription_is_asked_for_again(machine: 
 
 def test_an_impossible_interval_is_the_default(machine: SubscriptionMachine) -> None:
     assert machine.subscribed(response(push_interval_ms=0), lambda: 0.5) == DEFAULT_INTERVAL_MS
+
+
+def test_a_broker_cannot_ask_for_pushes_without_pause(machine: SubscriptionMachine) -> None:
+    assert machine.subscribed(response(push_interval_ms=1), lambda: 0.5) == LEAST_INTERVAL_MS
+    assert machine.pushed(0) == LEAST_INTERVAL_MS
+
+
+def test_each_name_is_compared_once_with_many_prefixes(machine: SubscriptionMachine) -> None:
+    machine.subscribed(response(requested_metrics=[f"a{i}" for i in range(1_000_000)]), lambda: 0.5)
+    assert machine.subscription is not None
+    begin_s = time.process_time()
+    assert not any(machine.subscription.wants("b") for _ in range(10_000))
+    assert time.process_time() - begin_s < 2
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "expected"), [(["a"], True), (["a.b"], True), (["*"], True), (["b", "ab"], False), (["b", ""], True)]
+)
+def test_metrics_with_a_start(machine: SubscriptionMachine, prefixes: list[str], expected: bool) -> None:
+    machine.subscribed(response(requested_metrics=prefixes), lambda: 0.5)
+    assert machine.subscription is not None
+    assert machine.subscription.may_want("a.") is expected
 
 
 def test_a_response_without_an_id_ends_it(machine: SubscriptionMachine) -> None:

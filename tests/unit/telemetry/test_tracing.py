@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,6 +91,10 @@ def tracing(provider: Provider) -> Tracing:
     return Tracing(tracer_provider=provider)
 
 
+# A producer whose deliveries never end.
+PENDING = SimpleNamespace(send=lambda *_, **__: SimpleNamespace(add_done_callback=lambda _: None))
+
+
 def send(flavour: Flavour, tracing: Tracing, producer: Any, *args: Any, **record: Any) -> Any:
     call = tracing.send if flavour.blocks else tracing.send_async
     return flavour.get(call(producer, *args, **record))
@@ -157,6 +162,26 @@ def test_a_span_has_the_error_of_its_record(flavour: Flavour, tracing: Tracing, 
     assert not span.status.is_ok
 
 
+@pytest.mark.parametrize(("topics", "name"), [("t", "poll t"), ("tu", "poll")])
+def test_a_read_of_many_records(tracing: Tracing, provider: Provider, topics: str, name: str) -> None:
+    traced = {"traceparent": b"00-0123456789abcdef0123456789abcdef-0123456789abcdef-01", "none": None}
+    records = [kafwire.Record(b"v", topic=topic, headers=traced) for topic in topics for _ in range(200)]
+    with tracing.receive() as received:
+        received(records)
+    (span,) = provider.tracer.spans
+    assert (span.name, len(span.links)) == (name, 128)
+    assert span.attributes["messaging.batch.message_count"] == len(records)
+    assert ("messaging.destination.name" in span.attributes) is (len(topics) == 1)
+
+
+def test_a_record_without_a_context_begins_a_trace(tracing: Tracing, provider: Provider) -> None:
+    with tracing.commit(), tracing.process(kafwire.Record(b"v", topic="t")):
+        pass
+    _, span = provider.tracer.spans
+    assert not span.parent.is_valid
+    assert "messaging.kafka.offset" not in span.attributes, "this record has none"
+
+
 def test_an_error_of_processing(tracing: Tracing, provider: Provider) -> None:
     with pytest.raises(ZeroDivisionError), tracing.process(kafwire.Record(b"v", topic="t")):
         1 / 0  # noqa: B018
@@ -187,9 +212,72 @@ def test_without_an_sdk_a_context_is_carried_on() -> None:
         def send(self, *args: Any, **record: Any) -> None:
             sent.append(record["headers"])
 
+    tracing.send(Client(), "u", b"v")  # no SDK is looked for after this one
     with tracing.process(kafwire.Record(b"v", headers={"traceparent": carried}, topic="t")):
         tracing.send(Client(), "u", b"v")
-    assert sent == [[("traceparent", carried)]]
+        tracing.send(Client(), "u", b"v", headers={"own": b"1"})
+    assert sent == [None, [("traceparent", carried)], [("own", b"1"), ("traceparent", carried)]]
+
+
+def test_the_sampler_decides_below_a_dropped_span_too(tracing: Tracing, provider: Provider) -> None:
+    dropped = SpanContext(7, 9, is_remote=False, trace_flags=TraceFlags(TraceFlags.DEFAULT))
+    with trace.use_span(NonRecordingSpan(dropped)):
+        tracing.send(PENDING, "t", b"v")
+    assert [span.parent for span in provider.tracer.spans] == [dropped]
+
+
+def test_a_span_that_is_dropped_is_not_followed() -> None:
+    class Dropping(trace.NoOpTracer):
+        def start_span(self, *_: Any, **__: Any) -> Span:
+            return NonRecordingSpan(SpanContext(7, 9, is_remote=False))
+
+    provider = Provider()
+    provider.tracer = Dropping()  # type: ignore[assignment]
+    sent: list[Any] = []
+    client = SimpleNamespace(send=lambda *_, **record: sent.append(record["headers"]))
+    assert Tracing(tracer_provider=provider).send(client, "t", b"v", headers=iter([("own", b"1")])) is None
+    assert sent == [[("own", b"1"), ("traceparent", b"00-%032x-%016x-00" % (7, 9))]]
+
+
+def test_a_span_ends_if_the_headers_are_wrong(tracing: Tracing, provider: Provider) -> None:
+    with pytest.raises(TypeError):
+        tracing.send(SimpleNamespace(), "t", b"v", headers=5)  # type: ignore[arg-type]
+    (span,) = provider.tracer.spans
+    assert (span.attributes["error.type"], span.ends) == ("TypeError", 1)
+
+
+def test_with_acks_0_there_is_no_offset(flavour: Flavour, tracing: Tracing, provider: Provider) -> None:
+    flavour.world.create_topic("t")
+    producer = flavour.producer(acks=0, enable_idempotence=False)
+    flavour.outcome(send(flavour, tracing, producer, "t", b"v"))
+    flavour.world.pass_time(1)
+    (span,) = provider.tracer.spans
+    assert span.ends == 1
+    assert "messaging.kafka.offset" not in span.attributes
+
+
+def test_an_sdk_that_is_set_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+    looks = 0
+
+    def look() -> Any:
+        nonlocal looks
+        looks += 1
+        return found
+
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    monkeypatch.setattr(trace, "get_tracer_provider", look)
+    found: Any = trace.ProxyTracerProvider()
+    tracer = Tracer()
+    monkeypatch.setattr(trace, "get_tracer", lambda *_: tracer)
+    tracing = Tracing()
+    looks = 0
+    for _ in range(3):
+        tracing.send(PENDING, "t", b"v")
+    assert (looks, tracer.spans) == (1, []), "a look costs more than a record"
+    found, now_s = Provider(), now_s + 1
+    tracing.send(PENDING, "t", b"v")
+    assert [span.name for span in tracer.spans] == ["send t"]
 
 
 def test_headers_of_the_current_span(tracing: Tracing) -> None:

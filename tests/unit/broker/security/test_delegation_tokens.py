@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import uuid
 from typing import Any
 
 import pytest
@@ -136,6 +137,21 @@ def test_lifetimes_are_limited(asked_ms: int, expires_ms: int, max_ms: int) -> N
     assert (token.expiry_timestamp_ms - now_ms, token.max_timestamp_ms - now_ms) == (expires_ms, max_ms)
 
 
+def test_the_latest_time_is_the_end_of_the_longest_lives() -> None:
+    most = (1 << 63) - 1
+    client = Client(cluster(delegation_token_expiry_time_ms=str(most), delegation_token_max_lifetime_ms=str(most)))
+    token = client.create()
+    assert (token.expiry_timestamp_ms, token.max_timestamp_ms) == (most, most)
+    assert client.renew(token).expiry_timestamp_ms == client.expire(token, most).expiry_timestamp_ms == most
+
+
+def test_no_id_begins_like_an_option() -> None:
+    state = cluster()
+    ids = [uuid.UUID(bytes=bytes([first]) * 16) for first in (0xFB, 0x01)]
+    state.make_id = lambda: ids.pop(0)  # type: ignore[method-assign]
+    assert Client(state).create().token_id == "AQEBAQEBAQEBAQEBAQEBAQ"
+
+
 def test_a_token_is_renewed_up_to_its_maximum() -> None:
     state = cluster(delegation_token_expiry_time_ms="1000", delegation_token_max_lifetime_ms="2500")
     client = Client(state)
@@ -159,6 +175,8 @@ def test_a_token_is_ended() -> None:
     token = client.create("bob")
     assert Client(state, "bob").expire(token, 5000).expiry_timestamp_ms == state.wall_ms + 5000
     assert client.expire(token, 100 * DAY_MS).expiry_timestamp_ms == token.max_timestamp_ms
+    assert client.expire(token, 0).expiry_timestamp_ms == state.wall_ms
+    assert client.ids() == [token.token_id], "until the next check"
     assert client.expire(token).expiry_timestamp_ms == state.wall_ms
     assert client.ids() == []
     for response in (client.expire(token), client.renew(token)):

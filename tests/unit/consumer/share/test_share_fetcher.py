@@ -127,10 +127,12 @@ def damage(world: ShareWorld, times: int) -> None:
     world.state.interceptors.append(intercept)
 
 
-def test_damaged_responses_of_a_broker_are_retried() -> None:
+def test_damaged_responses_of_a_broker_are_retried(caplog: pytest.LogCaptureFixture) -> None:
     with ShareWorld() as world:
         damage(world, UNREADABLE - 1)
         assert read_all(world) == BATCH * BATCHES
+    (warning,) = (each.message for each in caplog.records if "cannot be decoded" in each.message)
+    assert warning.endswith("this is tried again")
 
 
 def test_a_broker_that_sends_only_damaged_responses_fails_the_read() -> None:

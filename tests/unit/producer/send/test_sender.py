@@ -38,6 +38,20 @@ def test_a_delivery_resets_the_back_off_of_tasks() -> None:
         assert work.core.sender._turns._failures == 0
 
 
+def test_a_response_after_the_end_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t")
+        world.on("Produce", lambda _: NEVER)
+        work.send("t", b"1")
+        world.pass_time(0.1)
+        handled: list[bool] = []
+        monkeypatch.setattr(work.core.sender, "on_outcomes", lambda *, is_well: handled.append(is_well))
+        assert work.close(0) == {"t-0": 1}
+        world.pass_time(5)
+        assert not handled, "the end of the connection is an error of the request"
+
+
 def test_a_batch_waits_for_linger_and_takes_later_records() -> None:
     with World() as world:
         world.create_topic("t")

@@ -1,0 +1,50 @@
+"""`AsyncClusterClient`: the part that `AsyncClient` and `AsyncAdmin` share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+
+from kafwire.aio.bridge import AwaitingClient, on_engine
+from kafwire.calls.client import client_cluster, keywords_of
+from kafwire.calls.tokens import TokenRequests
+from kafwire.handles import refuse_copy
+from kafwire.runtime.interfaces import Engine
+
+if TYPE_CHECKING:
+    from kafwire.config.typed_options import ClientOptions
+
+
+class AsyncClusterClient(AwaitingClient):
+    """A connection to a cluster, and the calls of `_kind` over it."""
+
+    __reduce_ex__ = refuse_copy
+    _kind: ClassVar[type[TokenRequests]]
+    _calls: TokenRequests
+    _closed_text = "this client is closed"
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        engine: Engine | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self._cluster = client_cluster(bootstrap_servers, options, engine)
+        self._engine = self._cluster.engine
+        self._calls = self._kind(self._cluster)
+        self._closed = False
+
+    @classmethod
+    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
+        """Make a client from Kafka's own option names, as `Client.from_config` does."""
+        return cls(engine=engine, **keywords_of(options))
+
+    async def close(self) -> None:
+        """Close all connections. Waiting calls fail. A second close, or one in a forked child, does nothing."""
+        if self._closed or self._engine.is_over:
+            return
+        self._closed = True
+        self._engine.start(self._cluster.shut)  # so that it closes even if the waiting caller is cancelled
+        await on_engine(self._engine, asyncio.sleep(0))
