@@ -41,7 +41,7 @@ MAY_BE_SKIPPED = [
     ),
     (
         "tests/conformance/test_confluent_avro.py",
-        r"confluent-kafka\[avro,schemaregistry\] is not installed",
+        r"confluent-kafka\[(avro|protobuf),schemaregistry\] is not installed",
         "an environment of before has confluent-kafka without its extras",
     ),
     (
