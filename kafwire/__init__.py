@@ -8,14 +8,13 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from kafwire._version import __version__ as __version__
-
 TYPE_CHECKING = False  # `typing` alone would cost a third of the import
 
 if TYPE_CHECKING:
     from typing import Any
 
     from kafwire import admin, errors, protocol, records, schemas, stream, telemetry
+    from kafwire._version import __version__ as __version__
     from kafwire.aio.admin.admin import AsyncAdmin
     from kafwire.aio.client import AsyncClient
     from kafwire.aio.consumer import AsyncConsumer
@@ -281,6 +280,7 @@ _HOMES = {
     "TransactionStateError": "kafwire.errors",
     "TransactionTimeoutError": "kafwire.errors",
     "UnknownSchemaError": "kafwire.errors",
+    "__version__": "kafwire._version",
     "scan": "kafwire.sync.scan",
 }
 _MODULES = frozenset({"admin", "errors", "protocol", "records", "schemas", "stream", "telemetry"})

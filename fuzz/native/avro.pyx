@@ -2,7 +2,7 @@
 include "values.pxi"
 
 from fuzz.avro_schemas import PAIRS
-from kafwire.avro._decoder import AvroProgram
+from kafwire.avro._avro_program import AvroProgram
 from kafwire.avro.columns import Columns
 from kafwire.avro.program import compile_program
 from kafwire.avro.schema import parse

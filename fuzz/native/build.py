@@ -45,8 +45,8 @@ IN_CYTHON = {
     ],
     "codec": ["kafwire._codec"],
     "message": ["kafwire.protocol._message"],
-    "avro": ["kafwire.avro._decoder", "kafwire.value_columns._value_columns"],
-    "protobuf": ["kafwire.protobuf._decoder", "kafwire.value_columns._value_columns"],
+    "avro": ["kafwire.avro._avro_program", "kafwire.value_columns._value_columns"],
+    "protobuf": ["kafwire.protobuf._protobuf_program", "kafwire.value_columns._value_columns"],
 }
 TARGETS = (*("frame", "varint", "header", "snappy", "json_rows", "fast_path", "codec", "message", "avro", "protobuf"),)
 

@@ -2,7 +2,7 @@
 include "values.pxi"
 
 from fuzz.protobuf_types import TYPES
-from kafwire.protobuf._decoder import ProtobufProgram
+from kafwire.protobuf._protobuf_program import ProtobufProgram
 from kafwire.protobuf.program import compile_message
 
 

@@ -144,3 +144,7 @@ _HOMES = {
 
 if not TYPE_CHECKING:
     __getattr__ = lazy_names(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from kafwire.avro._decoder import AvroProgram
+from kafwire.avro._avro_program import AvroProgram
 from kafwire.avro.causes import cause
 from kafwire.avro.columns import Columns
 from kafwire.avro.program import compile_program

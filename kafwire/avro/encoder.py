@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from kafwire.avro._encoder import AvroWriter
+from kafwire.avro._avro_writer import AvroWriter
 from kafwire.avro.causes import wrong_value
 from kafwire.avro.schema import Type, parse
 from kafwire.avro.write_program import compile_writer

@@ -44,7 +44,7 @@ class Mismatch(Exception):
 
 @dataclass(slots=True)
 class Compiled:
-    """The arguments of `_decoder.Program`; `places` are the schema's fields, which operations refer to by index."""
+    """The arguments of `AvroProgram`; `places` are the schema's fields, which operations refer to by index."""
 
     operations: list[Operation] = field(default_factory=list)
     tables: list[int] = field(default_factory=list)

@@ -42,7 +42,7 @@ class _Misfit(Exception):
 
 @dataclass(slots=True)
 class Writing:
-    """The arguments of `_encoder.Writer`; `places` are the schema's fields, which operations refer to by index."""
+    """The arguments of `AvroWriter`; `places` are the schema's fields, which operations refer to by index."""
 
     operations: list[Operation] = field(default_factory=list)
     tables: list[int] = field(default_factory=list)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from kafwire.bad_records import OnBad
 from kafwire.errors import ConfigError
-from kafwire.protobuf._decoder import ProtobufProgram
+from kafwire.protobuf._protobuf_program import ProtobufProgram
 from kafwire.protobuf.causes import cause
 from kafwire.protobuf.program import Enums, compile_message, descriptor_of, indexes_of
 from kafwire.value_columns._value_columns import Program

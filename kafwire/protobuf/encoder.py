@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kafwire.protobuf._encoder import ProtobufWriter
+from kafwire.protobuf._protobuf_writer import ProtobufWriter
 from kafwire.protobuf.causes import wrong_value
 from kafwire.protobuf.program import descriptor_of
 from kafwire.protobuf.write_program import compile_writer

@@ -63,7 +63,7 @@ class Descriptor(Protocol):
 
 @dataclass(slots=True)
 class Compiled:
-    """The columns of a message type, and the arguments of `_decoder.ProtobufProgram`.
+    """The columns of a message type, and the arguments of `ProtobufProgram`.
 
     `places` are the fields, which messages and fields refer to by index.
     """

@@ -72,7 +72,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Writing:
-    """The arguments of `_encoder.ProtobufWriter`; `places` are the fields, which operations refer to by index."""
+    """The arguments of `ProtobufWriter`; `places` are the fields, which operations refer to by index."""
 
     operations: list[Operation] = field(default_factory=list)
     count: int = 0

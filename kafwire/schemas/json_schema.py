@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafwire import json_values
-from kafwire.errors import ConfigError, FramingError, SchemaError, UnknownSchemaError
+from kafwire.errors import FramingError, SchemaError, UnknownSchemaError
 from kafwire.registry.client import SchemaRegistry
 from kafwire.registry.framing import ConfluentPrefix, Framing
 from kafwire.registry.registered import JSON, Reference, Registered

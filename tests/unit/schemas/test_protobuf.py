@@ -72,7 +72,8 @@ def test_rows_and_columns_in_each_framing(registry: SchemaRegistry, flight: Any,
     encoded = made.serialize_column(struct, ctx)
     assert [bytes(each.as_py()) for each in encoded] == data
     assert ctx.headers == contexts[0].headers
-    column = ColumnContext("flights", "value", 0, [contexts[0].headers, contexts[1].headers])
+    headers = pa.array([each.headers for each in contexts], pa.map_(pa.string(), pa.binary()))
+    column = ColumnContext("flights", "value", 0, headers)
     assert made.deserialize_column(pa.array(data, pa.binary()), column).equals(struct)
 
 
@@ -121,9 +122,9 @@ def test_imported_files_are_references(registry: SchemaRegistry) -> None:
     made = kafwire.Protobuf(registry, kind, register=True)
     data = made.serialize(value, record())
     found = registry.latest("flights-value")
-    assert [(each.name, each.subject, each.version) for each in found.references if each.is_direct] == [
-        ("a/leg.proto", "a/leg.proto", 1),
-        ("a/airport.proto", "a/airport.proto", 1),
+    assert [(each.name, each.subject, each.version, each.is_direct) for each in found.references] == [
+        ("a/airport.proto", "a/airport.proto", 1, True),  # before the file that imports it, too
+        ("a/leg.proto", "a/leg.proto", 1, True),
     ]
     again = kafwire.Protobuf(registry, kind)
     assert again.serialize(value, record()) == data
