@@ -25,7 +25,7 @@ _ON_BAD = {"error": 0, "null": 1, "drop": 2}  # as in `_value_columns.pxd`
 class Decoded:
     r"""Rows decoded from values. It has `__arrow_c_array__`: a struct array, where a bad or null value is a null.
 
-    `AvroDecoder` and `ProtobufDecoder` make it.
+    `AvroDecoder` makes it, or `ProtobufDecoder`.
 
     Example:
         >>> from kafwire.avro import AvroDecoder

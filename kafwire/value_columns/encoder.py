@@ -20,7 +20,7 @@ MAX_PROGRAMS = 64  # of Arrow types that one encoder keeps
 class EncodedValues:
     """A binary column of values. It has `__arrow_c_array__`, which hands the memory over once.
 
-    `AvroEncoder` and `ProtobufEncoder` make it.
+    `AvroEncoder` makes it, or `ProtobufEncoder`.
 
     Example:
         >>> from kafwire.avro import AvroEncoder

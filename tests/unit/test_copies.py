@@ -38,8 +38,8 @@ HANDLES: set[type] = {
 }
 # Their own tests copy these, or see that their pickles are refused: they have secrets, or memory of the engine.
 ELSEWHERE = {
-    kafwire.CommittedOffset, kafwire.DelegationToken, kafwire.OAuthToken, kafwire.Record,
-    kafwire.Secret,
+    kafwire.Avro, kafwire.CommittedOffset, kafwire.DelegationToken, kafwire.Json, kafwire.JsonSchema,
+    kafwire.OAuthToken, kafwire.Protobuf, kafwire.Record, kafwire.SchemaRegistry, kafwire.Secret, kafwire.Text,
 }  # fmt: skip
 # The state of a test or of one stream, without fields of its own to lose.
 STATE = {
