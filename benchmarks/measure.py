@@ -79,7 +79,7 @@ class Bench:
             result = self._run(
                 row, contender, options | {"payload": str(self.payloads[size]), "value_bytes": str(size)}
             )
-        elif row.kind in {"message", "avro"}:
+        elif row.kind in {"message", "values"}:
             result = self._run(row, contender, options)
         elif row.kind == "stream":
             result = self._stream(row, contender, options)

@@ -25,7 +25,7 @@ _TITLES: Mapping[Kind, str] = {
     "decode": "Decode batches in memory to columns, one core (million records per second)",
     "encode": "Encode Arrow columns to batches in memory, one core (million records per second)",
     "message": "Decode a message in memory, one core (thousand messages per second)",
-    "avro": "Decode Avro values in memory to columns (million records per second of one core)",
+    "values": "Avro and Protobuf values in memory to columns, and back (million records per second of one core)",
     "import": "Import (ms)",
     "start": "Whole processes that read one record, send one, list the topics (ms)",
     "group": "A member of a group reads (million records per second)",

@@ -15,7 +15,7 @@ HIGHER_IS_BETTER = {
     "decode",
     "encode",
     "message",
-    "avro",
+    "values",
     "group",
     "commit",
     "stream",

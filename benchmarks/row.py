@@ -19,7 +19,7 @@ Kind = Literal[
     "decode",
     "encode",
     "message",
-    "avro",
+    "values",
     "import",
     "start",
     "group",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pyarrow as pa
@@ -140,3 +141,13 @@ def test_columns_of_documents_are_written_as_they_are_or_encoded() -> None:
     made, ctx = kafwire.Json(), ColumnContext("t", "value")
     assert made.serialize_column(pa.array(['{"a": 1}', None]), ctx).to_pylist() == [b'{"a": 1}', None]
     assert made.serialize_column(pa.array([{"a": 1}, None]), ctx).to_pylist() == [b'{"a":1}', None]
+
+
+def test_formats_without_a_registry_pickle() -> None:
+    ctx = SerializationContext("t", "value", [])
+    text = pickle.loads(pickle.dumps(kafwire.Text(encoding="latin-1", on_bad="null")))
+    assert text.deserialize(text.serialize("ä", ctx), ctx) == "ä"
+    assert (text.serialize("ä", ctx), text.on_bad) == (b"\xe4", "null")
+    schema = pa.schema([("n", pa.int64())])
+    json = pickle.loads(pickle.dumps(kafwire.Json(schema)))
+    assert json.arrow_type(ctx) == pa.struct(list(schema))
