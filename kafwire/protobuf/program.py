@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from kafwire.errors import ConfigError, SchemaError
 from kafwire.value_columns.column import BOOLEAN, BYTES, FIXED, LIST, STRUCT, Column
 
-__all__ = ["Compiled", "Descriptor", "Enums", "compile_message", "descriptor_of", "form_of", "indexes_of"]
+__all__ = ["Compiled", "Descriptor", "Enums", "compile_message", "descriptor_of", "form_of", "indexes_of", "varint"]
 
 Enums = Literal["string", "dictionary", "number"]
 
@@ -119,7 +119,7 @@ def indexes_of(descriptor: Descriptor) -> bytes:
         siblings = around.nested_types if around is not None else at.file.message_types_by_name.values()
         path.insert(0, [each.name for each in siblings].index(at.name))
         at = around
-    return b"\0" if path == [0] else b"".join(_varint(2 * number) for number in (len(path), *path))
+    return b"\0" if path == [0] else b"".join(varint(2 * number) for number in (len(path), *path))
 
 
 def form_of(of: Any) -> int:
@@ -129,7 +129,8 @@ def form_of(of: Any) -> int:
     return WRAPPER if of.full_name in _WRAPPERS and len(of.fields) == 1 else PLAIN
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """Return a number that is not negative as Protobuf's varint."""
     made = bytearray()
     while number > 127:
         made.append(number & 127 | 128)

@@ -10,8 +10,8 @@ from kafwire.bad_records import BadRecord
 from kafwire.errors import ConfigError, FramingError, SchemaError, UnknownSchemaError
 from kafwire.protobuf.decoder import ProtobufDecoder
 from kafwire.protobuf.encoder import ProtobufEncoder
-from kafwire.protobuf.program import Enums, descriptor_of, indexes_of
-from kafwire.registry.framing import ApicurioPrefix, ConfluentPrefix, Framing, SchemaId
+from kafwire.protobuf.program import Enums, descriptor_of, indexes_of, varint
+from kafwire.registry.framing import ApicurioHeader, ApicurioPrefix, ConfluentPrefix, Framing, GluePrefix, SchemaId
 from kafwire.registry.registered import PROTOBUF, Reference
 from kafwire.schemas.format import OnBadRecord
 from kafwire.schemas.registry_format import RegistryFormat
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Protobuf"]
 
-# The decoder reads these prefixes itself.
-_NATIVE = (ConfluentPrefix(), ApicurioPrefix(id_bytes=4))
-FIRST_MESSAGE = b"\2\0"  # the indexes of a file's first message, where a serializer writes them as a list
+# The indexes of a file's first message, in short and as a list; of Apicurio's, a reference without a name.
+FIRST_MESSAGE, FIRST_MESSAGE_LISTED = b"\0", b"\2\0"
+NO_NAME = b"\0"
 
 
 class _Writing(NamedTuple):
@@ -42,13 +42,15 @@ class Protobuf(RegistryFormat):
     """The format of Protobuf messages. Rows are messages of a generated class, columns structs of its fields.
 
     Records have the id of the message's schema and the indexes of the message in it, as Confluent's serializers write
-    them. Without a registry they have neither. A record of another message of the schema is bad.
+    them, or the message's name, as those of Apicurio 2 do with Apicurio's framings. Without a registry they have
+    neither. A record of another message of the schema is bad.
 
     Args:
         registry: the registry, a `SchemaRegistry`; None: records are messages alone.
         message: the generated class.
         subject: "topic" (`flights-value`), "record", "topic-record", or a function (ctx, message name).
-        framing: the place of the schema id; None: Confluent's prefix.
+        framing: the place of the schema id; None: Confluent's prefix. AWS Glue's numbers messages in a way of its own,
+            and is refused.
         register: True: the first write registers the schema of the class and the files that it imports, but for
             Google's, each in the subject of its name. False: it is an error if the registry does not have them.
         references: the imported files as versions of subjects; without it, the subject of a file is its name.
@@ -88,6 +90,8 @@ class Protobuf(RegistryFormat):
             raise ConfigError("message is a generated Protobuf class, not a descriptor: rows are its messages")
         if registry is None and (framing is not None or register):
             raise ConfigError("framing and register need a registry")
+        if isinstance(framing, GluePrefix):
+            raise ConfigError(f"framing={framing!r} has another number of a message than Protobuf's serializers write")
         self._has_registry = registry is not None
         super().__init__(
             registry,  # type: ignore[arg-type] # not used without one
@@ -100,9 +104,20 @@ class Protobuf(RegistryFormat):
         )
         self._enums: Enums = enums
         self._times: Literal["us", "ns"] = times
-        self._indexes = indexes_of(self._descriptor)
+        # The bytes between the schema id and the message; the first form is written, all are read.
+        self._markers = self._markers_of(self._descriptor)
         self._forget()
         self._decoder(framed=False)  # mistakes show here
+
+    def _markers_of(self, descriptor: Any) -> list[bytes]:
+        if isinstance(self._framing, ApicurioHeader):
+            return [b""]
+        if isinstance(self._framing, ApicurioPrefix):
+            name = descriptor.name.encode()
+            named = b"\x0a" + varint(len(name)) + name
+            return [varint(len(named)) + named, NO_NAME]
+        indexes = indexes_of(descriptor)
+        return [indexes, FIRST_MESSAGE_LISTED] if indexes == FIRST_MESSAGE else [indexes]
 
     def _forget(self) -> None:
         self._writings: dict[str, _Writing] = {}  # by subject
@@ -136,7 +151,7 @@ class Protobuf(RegistryFormat):
         number = self._id_of(subject, _text_of(self._descriptor.file), self._references)
         schema_id = self._framed_id(number)
         prefix = self._framing.prefix(schema_id)
-        before = b"" if prefix is None else prefix + self._indexes
+        before = b"" if prefix is None else prefix + self._markers[0]
         return _Writing(schema_id, ProtobufEncoder(self._message, prefix=before), prefix is not None)
 
     def _imported(self, file: Any, found: dict[str, Reference]) -> list[Reference]:
@@ -192,7 +207,14 @@ class Protobuf(RegistryFormat):
         payload: bytes = value.SerializeToString()
         if not self._has_registry:
             return payload
-        return self._framing.write(self._writing(ctx).schema_id, payload, ctx, indexes=self._indexes)
+        return self._framed(payload, self._writing(ctx), ctx)
+
+    def _framed(self, payload: bytes, writing: _Writing, ctx: SerializationContext) -> bytes:
+        if isinstance(self._framing, ApicurioHeader):
+            header = _name_header(ctx)
+            ctx.headers[:] = [each for each in ctx.headers if each[0] != header]
+            ctx.headers.append((header, self._descriptor.name.encode()))
+        return self._framing.write(writing.schema_id, payload, ctx, indexes=self._markers[0])
 
     def deserialize(self, data: bytes, ctx: SerializationContext) -> Any:
         """Decode a message.
@@ -225,9 +247,14 @@ class Protobuf(RegistryFormat):
         if not self._has_registry:
             return None, data
         schema_id, payload = self._framing.read(data, ctx)
-        for indexes in (self._indexes, *([FIRST_MESSAGE] if self._indexes == b"\0" else [])):
-            if payload.startswith(indexes):
-                return schema_id, payload[len(indexes) :]
+        named = [value for key, value in ctx.headers if key == _name_header(ctx)]
+        is_other = isinstance(self._framing, ApicurioHeader) and named[-1:] not in (
+            [],
+            [self._descriptor.name.encode()],
+        )
+        for marker in [] if is_other else self._markers:
+            if payload.startswith(marker):
+                return schema_id, payload[len(marker) :]
         raise FramingError(f"the value is another message of schema {schema_id} than {self._descriptor.full_name}")
 
     # --- columns ----------------------------------------------------------------------------------------------------
@@ -254,10 +281,8 @@ class Protobuf(RegistryFormat):
         made = writing.columns.encode(column).to_arrow()
         if writing.has_prefix:
             return made
-        write, number, indexes = self._framing.write, writing.schema_id, self._indexes
         return pa.array(
-            [None if each is None else write(number, each, ctx, indexes=indexes) for each in made.to_pylist()],
-            pa.binary(),
+            [None if each is None else self._framed(each, writing, ctx) for each in made.to_pylist()], pa.binary()
         )
 
     def deserialize_column(self, column: pa.Array, ctx: SerializationContext) -> pa.Array:
@@ -278,7 +303,7 @@ class Protobuf(RegistryFormat):
             made, bad = self._decoder(framed=False).to_column(column)
         else:
             made, bad = None, []
-            if self._framing in _NATIVE:
+            if type(self._framing) is ConfluentPrefix:
                 made, bad = self._decoder(framed=True).to_column(column)
             # A GUID after a one, which the decoder does not read.
             if made is None or any(column[each.row].as_py()[:1] == b"\1" for each in bad):
@@ -332,6 +357,11 @@ class Protobuf(RegistryFormat):
         import pyarrow as pa
 
         return pa.struct(list(pa.schema(self._decoder(framed=False))))
+
+
+def _name_header(ctx: SerializationContext) -> str:
+    """Return the header of Apicurio's serializers that has a message's name."""
+    return "apicurio.protobuf.type.key" if ctx.field == "key" else "apicurio.protobuf.type"
 
 
 def _text_of(file: Any) -> str:
