@@ -44,7 +44,7 @@ class Format:
         ...             return float(data)
         ...         except ValueError as error:
         ...             return self.bad(data, ctx, str(error))
-        >>> consumer = kafwire.Consumer("localhost:9092", topics=["prices"], value=Rounded(on_bad="null"))
+        >>> consumer = kafwire.Consumer(bootstrap, topics=[topic], value=Rounded(on_bad="null"))
         >>> consumer.close()
     """
 

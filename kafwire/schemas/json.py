@@ -33,7 +33,7 @@ class Json(Format):
 
     Example:
         >>> carriers = kafwire.Json(pa.schema([("carrier", pa.string()), ("delay", pa.int32())]))
-        >>> consumer = kafwire.Consumer("localhost:9092", topics=["flights"], value=carriers)
+        >>> consumer = kafwire.Consumer(bootstrap, topics=[topic], value=carriers)
         >>> consumer.close()
     """
 

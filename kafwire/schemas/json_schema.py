@@ -50,7 +50,7 @@ class JsonSchema(RegistryFormat):
 
     Example:
         >>> registry = kafwire.SchemaRegistry("http://localhost:8081")
-        >>> consumer = kafwire.Consumer("localhost:9092", topics=["flights"], value=kafwire.JsonSchema(registry))
+        >>> consumer = kafwire.Consumer(bootstrap, topics=[topic], value=kafwire.JsonSchema(registry))
         >>> consumer.close()
     """
 

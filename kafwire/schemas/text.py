@@ -26,7 +26,7 @@ class Text(Format):
         ConfigError: there is no such encoding, or `on_bad` is none of these.
 
     Example:
-        >>> consumer = kafwire.Consumer("localhost:9092", topics=["flights"], key=kafwire.Text(), value=kafwire.Text())
+        >>> consumer = kafwire.Consumer(bootstrap, topics=[topic], key=kafwire.Text(), value=kafwire.Text())
         >>> consumer.close()
         >>> producer = kafwire.Producer("localhost:9092", value=kafwire.Text("latin-1"))
         >>> producer.close()

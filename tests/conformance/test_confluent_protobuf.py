@@ -7,20 +7,21 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from google.protobuf.type_pb2 import EnumValue, Option
-from google.protobuf.wrappers_pb2 import Int64Value
 
 from kafwire.registry import SchemaRegistry
 from kafwire.registry.framing import ConfluentHeader, ConfluentPrefix, Framing
 from kafwire.schemas.protobuf import Protobuf
 from kafwire.serialization import ColumnContext, SerializationContext
+from tests.support.protobuf_classes import FLIGHT, Field, classes, message
 from tests.support.schema_registry import RegistryServer
 
 MISSING = "confluent-kafka[protobuf,schemaregistry] is not installed"
 theirs: Any = pytest.importorskip("confluent_kafka.schema_registry", reason=MISSING, exc_type=ImportError)
 protobuf: Any = pytest.importorskip("confluent_kafka.schema_registry.protobuf", reason=MISSING, exc_type=ImportError)
 
-VALUES = [Int64Value(value=7), Option(name="x"), EnumValue(name="A", number=1 << 30)]
+# Their deserializer refuses less than six bytes.
+FIRST, SECOND = classes(FLIGHT, message("Airport", code=Field.TYPE_STRING, feet=Field.TYPE_SINT64))
+VALUES = [FIRST(carrier="United", distance=1_400), SECOND(code="Denver", feet=-5)]
 
 
 @pytest.fixture
@@ -41,21 +42,28 @@ def context(headers: list[Any]) -> Any:
 def test_values_cross_both_ways(server: RegistryServer, value: Any, framing: Framing) -> None:
     client = theirs.SchemaRegistryClient({"url": server.url})
     kind = type(value)
-    options: dict[str, Any] = {"use.deprecated.format": False}
-    if isinstance(framing, ConfluentHeader):
-        options["schema.id.serializer"] = theirs.header_schema_id_serializer
+    ours = Protobuf(SchemaRegistry(server.url, timeout_s=10), kind, framing=framing, register=True)
+    ctx = SerializationContext("flights", "value", [])
+    made = ours.serialize(value, ctx)
+    options: dict[str, Any] = {"use.deprecated.format": False, "auto.register.schemas": False}
+    if isinstance(framing, ConfluentHeader):  # the response about the latest version has the GUID
+        options |= {"schema.id.serializer": theirs.header_schema_id_serializer, "use.latest.version": True}
     serializer = protobuf.ProtobufSerializer(kind, client, options)
-    deserializer = protobuf.ProtobufDeserializer(kind, {"use.deprecated.format": False}, client)
     given_headers: list[Any] = []
     given = serializer(value, context(given_headers))
-    ours = Protobuf(SchemaRegistry(server.url, timeout_s=10), kind, framing=framing)
-    ctx = SerializationContext("flights", "value", [])
-    made = ours.serialize(value, ctx)  # their schema is registered, and found
     assert (made, ctx.headers) == (given, given_headers)
     assert ours.deserialize(given, SerializationContext("flights", "value", given_headers)) == value
-    assert deserializer(made, context(list(ctx.headers))) == value
+    dual = {"use.deprecated.format": False, "schema.id.deserializer": theirs.dual_schema_id_deserializer}
+    assert protobuf.ProtobufDeserializer(kind, dual)(made, context(list(ctx.headers))) == value
     rows = pa.array([given_headers], pa.map_(pa.string(), pa.binary()))
     column = ours.deserialize_column(pa.array([given]), ColumnContext("flights", "value", 0, rows))
     writing = ColumnContext("flights", "value")
     assert ours.serialize_column(column, writing).to_pylist() == [given]
     assert writing.headers == given_headers
+
+
+def test_their_registration_is_found(server: RegistryServer) -> None:
+    client = theirs.SchemaRegistryClient({"url": server.url})
+    given = protobuf.ProtobufSerializer(SECOND, client, {"use.deprecated.format": False})(VALUES[1], context([]))
+    ours = Protobuf(SchemaRegistry(server.url, timeout_s=10), SECOND)
+    assert ours.serialize(VALUES[1], SerializationContext("flights", "value", [])) == given

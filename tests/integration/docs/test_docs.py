@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.doc_blocks import ADDRESS, DOCS, ROOT, Block, blocks, run_python, write_files
+from tests.support.schema_registry import RegistryServer
 
+REGISTRY = "http://localhost:8081"  # where the documents have their schema registry
 IMPORTS = "import kafwire\nimport pyarrow as pa\n"
 ORDERS = """
 import kafwire
@@ -125,6 +127,14 @@ def print(*values):
 SETUP |= {f"latest-value-python-{number}": PRICES for number in (2, 4)}
 SETUP |= {"latest-value-python-1": NO_PRICES, "latest-value-python-3": PRICES + CHANGED}
 SETUP["client-python-4"] = IMPORTS
+SETUP["avro-python-3"] = (
+    IMPORTS
+    + """
+flight = '''{"type": "record", "name": "Flight", "fields": [
+    {"name": "carrier", "type": "string"}, {"name": "delay", "type": ["null", "long"], "default": null}]}'''
+avro = kafwire.Avro(kafwire.SchemaRegistry("http://localhost:8081"), flight, register=True)
+"""
+)
 SPARK = """
 import kafwire
 with kafwire.Producer("localhost:9092") as producer:
@@ -167,7 +177,9 @@ def test_block_runs(block: Block, address: str, tmp_path: Path) -> None:
         block = replace(block, text=block.text.replace(ADDRESS, address))
         setup = setup.replace(ADDRESS, address)
     write_files(block.document, tmp_path, address)
-    done = run_python(block, setup, tmp_path)
+    with RegistryServer() as registry:
+        block = replace(block, text=block.text.replace(REGISTRY, registry.url))
+        done = run_python(block, setup.replace(REGISTRY, registry.url), tmp_path)
     assert done.returncode == 0, f"{block.document}.md, line {block.line}: {done.stderr[-3000:]}"
 
 

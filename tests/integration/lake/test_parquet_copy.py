@@ -339,7 +339,9 @@ def test_aborted_records_are_not_copied(cluster: KafkaCluster, topic_name: str, 
 def test_formats_make_text_of_keys_and_values(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> None:
     with kafwire.Client(cluster.bootstrap) as client:
         client.create_topic(topic_name)
-    send(cluster, topic_name, 3, 1)
+    with kafwire.Producer(cluster.bootstrap) as producer:
+        for number in range(3):
+            producer.send(topic_name, b"%d" % number, key=b"k")
     ran = copy(cluster, topic_name, tmp_path, "--key", "text", "--value", "json")
     assert ran.returncode == 0, ran.stderr
     table = pq.read_table(next((tmp_path / topic_name / "0").glob("*.parquet")))
