@@ -84,7 +84,7 @@ def validator_of(schema: Any, references: Iterable[tuple[str, str]], origin: str
             raise ValueError("no reference")
         return found
 
-    options = {} if _id_of(schema) else {"base_uri": _BASE}
+    options: dict[str, Any] = {} if _id_of(schema) else {"base_uri": _BASE}
     try:
         return jsonschema_rs.validator_for(schema, retriever=retrieve, **options)
     except ValueError as error:  # of which its errors are
