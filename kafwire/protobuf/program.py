@@ -178,7 +178,8 @@ class _Compiler:
         ordered = sorted(of.fields, key=lambda each: int(each.number))
         first = len(made.fields)
         made.fields += [()] * len(ordered)
-        oneofs = {each.full_name: at + 1 for at, each in enumerate(of.oneofs)}
+        # A field that is `optional` in proto3 is alone in a oneof: it excludes none.
+        oneofs = {each.full_name: at + 1 if len(each.fields) > 1 else 0 for at, each in enumerate(of.oneofs)}
         places = {each.number: at for at, each in enumerate(ordered)}
         for each in of.fields:  # columns in the order of the declaration
             made.fields[first + places[each.number]] = self._field(
