@@ -222,7 +222,7 @@ class _Compiler:
             return of.number, _TYPES[of.type][0], 0, -1, -1, 0, 0, 0, 0, where
         if not of.is_repeated:
             kind, column, message = self._value(of, of.name, path, around)
-            if around[-1:] and self._is_entry(of):  # a map's entry has both, always
+            if of.containing_type.GetOptions().map_entry:  # a map's entry has both, always
                 flags &= ~PRESENCE
             self._made.columns[parent].children.append(column)
             return of.number, kind, flags, column, -1, message, oneof, table, entries, where
@@ -235,10 +235,6 @@ class _Compiler:
             self._made.columns[self._made.columns[item].children[0]].flags = 0
         self._made.columns[column].children = [item]
         return of.number, kind, flags & ~PRESENCE | REPEATED, column, item, message, 0, table, entries, where
-
-    @staticmethod
-    def _is_entry(of: Any) -> bool:
-        return bool(of.containing_type.GetOptions().map_entry)
 
     def _value(self, of: Any, name: str, path: str, around: list[str]) -> tuple[int, int, int]:
         """Add the column of one value. Returns its type, the column, and the message."""

@@ -122,10 +122,9 @@ class Protobuf(RegistryFormat):
     def _forget(self) -> None:
         self._writings: dict[str, _Writing] = {}  # by subject
         self._decoders: dict[bool, ProtobufDecoder] = {}  # by whether values are framed
-        self._known: set[SchemaId] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_writings", "_decoders", "_known", "_descriptor")
+        made = ("_writings", "_decoders", "_descriptor")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -177,13 +176,10 @@ class Protobuf(RegistryFormat):
         raise UnknownSchemaError(f"subject {subject!r} has no version with the schema {number}", status=404, code=40402)
 
     def _check(self, schema_id: SchemaId) -> None:
-        """Raise `SchemaError` for the id of a schema that is none of Protobuf; the first time asks the registry."""
-        if schema_id in self._known:
-            return
+        """Raise `SchemaError` for the id of a schema that is none of Protobuf. The registry's client keeps schemas."""
         found = self._registry.registered(schema_id)
         if found.schema_type != PROTOBUF:
             raise SchemaError(f"it is a schema of type {found.schema_type}, not {PROTOBUF}")
-        self._known.add(schema_id)
 
     # --- rows -------------------------------------------------------------------------------------------------------
 

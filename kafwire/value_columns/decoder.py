@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -123,7 +124,7 @@ class _Fields:
         return self._part.arrow(valid=True)
 
 
-class ColumnDecoder:
+class ColumnDecoder(ABC):
     """Decodes values of one format to Arrow columns, without the GIL. Any number of threads may decode at once.
 
     A format derives its decoder, and passes its columns.
@@ -169,6 +170,7 @@ class ColumnDecoder:
             "max_bytes": max_bytes,
         }
 
+    @abstractmethod
     def _program(self, number: int) -> tuple[Program, Sequence[str]]:
         """Return the program of a schema id, 0 for values without ids, and the places that its causes refer to.
 
@@ -176,11 +178,10 @@ class ColumnDecoder:
             UnknownSchemaError: there is no such schema yet.
             SchemaError: the schema does not match the columns.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def _cause(self, code: int, place: str, at: int, detail: int) -> str:
         """Return the text of a cause."""
-        raise NotImplementedError
 
     def __arrow_c_schema__(self) -> object:
         return self._layout.__arrow_c_schema__()

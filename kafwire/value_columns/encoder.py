@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ class EncodedValues:
         return self._encoded.__arrow_c_array__(requested_schema)
 
 
-class ColumnEncoder:
+class ColumnEncoder(ABC):
     """Encodes Arrow columns to values of one format, without the GIL. Any number of threads may encode at once.
 
     A format derives its encoder.
@@ -71,17 +72,17 @@ class ColumnEncoder:
         self._prefix = prefix
         self._programs: dict[tuple[Any, ...], tuple[Writer, Sequence[str]]] = {}
 
+    @abstractmethod
     def _writer(self, node: Node) -> tuple[Writer, Sequence[str]]:
         """Return the program for an Arrow type, and the places that its causes refer to.
 
         Raises:
             SchemaError: the columns do not fit the schema.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def _wrong(self, code: int, place: str, row: int, detail: int) -> Exception:
         """Return the error for a value that the schema does not allow."""
-        raise NotImplementedError
 
     def encode(self, columns: object) -> EncodedValues:
         r"""Encode columns.

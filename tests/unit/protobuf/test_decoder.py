@@ -106,6 +106,19 @@ def test_groups_are_messages_between_two_tags() -> None:
     assert "a group of field 2 has no begin or no end" in cause(ProtobufDecoder(kind), b"\x14")
 
 
+def test_an_entry_of_a_map_has_a_key_and_a_value() -> None:
+    made = message("M", legs={"type": Field.TYPE_MESSAGE, "type_name": ".t.M.LegsEntry", "label": Field.LABEL_REPEATED})
+    entry = message("LegsEntry", key=Field.TYPE_STRING, value={"type": Field.TYPE_MESSAGE, "type_name": ".t.Flight"})
+    entry.options.map_entry = True
+    made.nested_type.append(entry)
+    _, kind = classes(FLIGHT, made)
+    for data in (b"\x0a\0", b"\x0a\3\x0a\1k", b"\x0a\2\x12\0"):
+        [[(key, value)]] = [each["legs"] for each in rows(ProtobufDecoder(kind), data)]
+        assert {key: (value["carrier"], value["distance"])} == {
+            name: (each.carrier, each.distance) for name, each in kind.FromString(data).legs.items()
+        }
+
+
 def test_enums_are_text_a_dictionary_or_numbers() -> None:
     enum = descriptor_pb2.EnumDescriptorProto(name="E")
     for name, number in (("NONE", 0), ("BIG", 7_000), ("NEGATIVE", -5)):
