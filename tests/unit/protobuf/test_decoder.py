@@ -132,6 +132,22 @@ def test_enums_are_text_a_dictionary_or_numbers() -> None:
     assert [each["e"] for each in rows(ProtobufDecoder(kind, enums="number"), *values)] == [0, 7_000, -5, 3]
 
 
+def test_an_unknown_number_of_a_closed_enum_is_absent() -> None:
+    enum = descriptor_pb2.EnumDescriptorProto(name="E")
+    for number, name in enumerate(("NONE", "BIG")):
+        enum.value.add(name=name, number=number)
+    of = {"type": Field.TYPE_ENUM, "type_name": ".t.E"}
+    made = message("M", e=of, several={**of, "label": Field.LABEL_REPEATED})
+    (kind,) = classes(made, syntax="proto2", enums=[enum])
+    for data in (b"\x08\x07\x10\x01\x10\x09", b"\x08\x01\x08\x07\x12\x03\x01\x07\x00"):
+        theirs = kind.FromString(data)
+        expected = {
+            "e": enum.value[theirs.e].name if theirs.HasField("e") else None,
+            "several": [enum.value[number].name for number in theirs.several],
+        }
+        assert rows(ProtobufDecoder(kind), data) == [expected]
+
+
 def test_times_have_the_chosen_unit() -> None:
     (kind,) = classes(message("M", at={"type": Field.TYPE_MESSAGE, "type_name": ".google.protobuf.Timestamp"}))
 
