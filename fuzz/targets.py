@@ -219,10 +219,10 @@ class ColumnValues:
             raise Broken(f"{len(found)} rows of 2 values, {len(both.bad)} of them bad")
         if both.bad and both.bad[0].row == 0 and not found.equals(pa.array(alone)) and "nan" not in str(found):
             raise Broken("a bad value leaves something behind")
-        self.judge(number, second, bad=bool(alone.bad))
+        self.judge(number, second, cause=alone.bad[0].cause if alone.bad else None)
 
-    def judge(self, number: int, value: bytes, *, bad: bool) -> None:
-        """Compare a value's outcome with another implementation's, if there is one."""
+    def judge(self, number: int, value: bytes, *, cause: str | None) -> None:
+        """Compare a value's outcome, the cause of a bad one, with another implementation's, if there is one."""
 
 
 class AvroValues(ColumnValues):
@@ -241,15 +241,16 @@ class ProtobufValues(ColumnValues):
     def __init__(self) -> None:
         super().__init__([ProtobufDecoder(kind, on_bad="drop") for kind in TYPES], protobuf_types.corpus)
 
-    def judge(self, number: int, value: bytes, *, bad: bool) -> None:
-        """Parse the value. A time that no column holds is bad here alone."""
+    def judge(self, number: int, value: bytes, *, cause: str | None) -> None:
+        """Parse the value. Bad here alone: a time that no column holds, and field number 0, which upb skips in groups."""
         try:
             TYPES[number].FromString(value)
         except DecodeError:
-            if not bad:
+            if cause is None:
                 raise Broken("a value that the package protobuf refuses") from None
         else:
-            if bad and "Nested" not in TYPES[number].__name__:
+            stricter = cause is None or "no field begins with the byte" in cause
+            if not stricter and "Nested" not in TYPES[number].__name__:
                 raise Broken("a value is bad that the package protobuf reads")
 
 

@@ -69,10 +69,23 @@ static inline const uint8_t *read_varint(const uint8_t *p, const uint8_t *end, u
     return NULL;
 }
 
-static int bad_varint(Machine *m, int32_t where, const uint8_t *at, const uint8_t *end) {
-    for (int i = 0; i < 10; i++)
+static int bad_varint(Machine *m, int32_t where, const uint8_t *at, const uint8_t *end, int most) {
+    for (int i = 0; i < most; i++)
         if (at + i == end) return fail(m, where, KW_PB_BAD_TRUNCATED, at, i + 1);
-    return fail(m, where, KW_PB_BAD_VARINT, at, 10);
+    return fail(m, where, KW_PB_BAD_VARINT, at, most);
+}
+
+/* The bytes that a length counts, or NULL after a failure. Five bytes at most, as C++ and upb allow. */
+static inline const uint8_t *read_counted(Machine *m, int32_t where, const uint8_t *at, const uint8_t *end,
+                                          uint32_t *size) {
+    const uint8_t *data = kw_uvarint(at, end, size);
+    if (!data)
+        bad_varint(m, where, at, end, 5);
+    else if (*size > (uint64_t)(end - data)) {
+        fail(m, where, KW_PB_BAD_TRUNCATED, at, *size);
+        return NULL;
+    }
+    return data;
 }
 
 /* Sets *number and *wire. Field numbers have 29 bits, wire types are below 6. */
@@ -95,22 +108,15 @@ static const uint8_t *skip(Machine *m, int32_t where, int32_t number, int wire, 
                            int depth) {
     const uint8_t *behind;
     uint64_t value;
+    uint32_t size;
     switch (wire) {
     case VARINT:
         behind = read_varint(at, end, &value);
-        if (!behind) bad_varint(m, where, at, end);
+        if (!behind) bad_varint(m, where, at, end, 10);
         return behind;
     case COUNTED:
-        behind = read_varint(at, end, &value);
-        if (!behind) {
-            bad_varint(m, where, at, end);
-            return NULL;
-        }
-        if (value > (uint64_t)(end - behind)) {
-            fail(m, where, KW_PB_BAD_TRUNCATED, at, (int64_t)value);
-            return NULL;
-        }
-        return behind + value;
+        behind = read_counted(m, where, at, end, &size);
+        return behind ? behind + size : NULL;
     case GROUP:
         return skip_group(m, where, number, at, end, depth + 1);
     case END_GROUP:
@@ -186,7 +192,7 @@ static inline int read_number(Machine *m, const kw_pb_field *field, const uint8_
         return 0;
     default:
         *behind = read_varint(at, end, value);
-        return *behind ? 0 : bad_varint(m, field->where, at, end);
+        return *behind ? 0 : bad_varint(m, field->where, at, end, 10);
     }
 }
 
@@ -373,13 +379,12 @@ static int take_packed(Machine *m, const kw_pb_message *message, const kw_pb_fie
 
 static int take_counted(Machine *m, const kw_pb_message *message, const kw_pb_field *field, const uint8_t *at,
                         const uint8_t *end, const uint8_t **behind) {
-    uint64_t size = 0;
-    const uint8_t *data = read_varint(at, end, &size);
-    if (!data) return bad_varint(m, field->where, at, end);
-    if (size > (uint64_t)(end - data)) return fail(m, field->where, KW_PB_BAD_TRUNCATED, at, (int64_t)size);
+    uint32_t size;
+    const uint8_t *data = read_counted(m, field->where, at, end, &size);
+    if (!data) return m->failure->code;
     *behind = data + size;
     return is_packable(field->type) ? take_packed(m, message, field, data, *behind)
-                                    : take_bytes(m, message, field, data, (int64_t)size);
+                                    : take_bytes(m, message, field, data, size);
 }
 
 static int take_group(Machine *m, const kw_pb_message *message, const kw_pb_field *field, const uint8_t *at,
