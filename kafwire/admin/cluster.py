@@ -100,7 +100,7 @@ class FeatureDescription:
 
     Args:
         finalized: the levels that are in effect in the whole cluster, by feature. A feature at level 0 is not in it.
-        finalized_epoch: a number that grows with each change of them; None from brokers before Kafka 2.7.
+        finalized_epoch: a number that grows with each record of the metadata log; None from brokers before Kafka 2.7.
         supported: the levels that the asked broker supports, by feature.
 
     Example:

@@ -59,14 +59,15 @@ def ranges(found: Mapping[str, Any], levels: Callable[[Any], Any]) -> list[Any]:
 
 
 def features(found: FeatureDescription) -> list[Any]:
+    """The levels. Of the epoch, which grows with each record of the metadata log, only that there is one."""
     levels = attrgetter("min_version", "max_version")
-    return [found.finalized_epoch, ranges(found.finalized, levels), ranges(found.supported, levels)]
+    return [found.finalized_epoch > 0, ranges(found.finalized, levels), ranges(found.supported, levels)]
 
 
 def features_of_java(found: dict[str, Any]) -> list[Any]:
     finalized = ranges(found["finalizedFeatures"], itemgetter("minVersionLevel", "maxVersionLevel"))
     supported = ranges(found["supportedFeatures"], itemgetter("minVersion", "maxVersion"))
-    return [found["finalizedFeaturesEpoch"], finalized, supported]
+    return [found["finalizedFeaturesEpoch"] > 0, finalized, supported]
 
 
 def update(aspect: str, feature: str, level: int, kind: str) -> Comparison:
@@ -226,6 +227,7 @@ COMPARISONS = [
         lambda admin, _, __: {"features": admin.describe_features()},
         ours=features,
         theirs=features_of_java,
+        on="authorized",  # a test changes a level of the shared cluster
     ),
     update("raise", "share.version", 1, "upgrade"),
     update("lower", "share.version", 0, "safe_downgrade"),
