@@ -242,7 +242,7 @@ class ProtobufValues(ColumnValues):
         super().__init__([ProtobufDecoder(kind, on_bad="drop") for kind in TYPES], protobuf_types.corpus)
 
     def judge(self, number: int, value: bytes, *, cause: str | None) -> None:
-        """Parse the value. Bad here alone: a time that no column holds, and field number 0, which upb skips in groups."""
+        """Parse it. Bad here alone are a time that no column holds, and field number 0, which upb skips in groups."""
         try:
             TYPES[number].FromString(value)
         except DecodeError:

@@ -61,7 +61,7 @@ def ranges(found: Mapping[str, Any], levels: Callable[[Any], Any]) -> list[Any]:
 def features(found: FeatureDescription) -> list[Any]:
     """The levels. Of the epoch, which grows with each record of the metadata log, only that there is one."""
     levels = attrgetter("min_version", "max_version")
-    return [found.finalized_epoch > 0, ranges(found.finalized, levels), ranges(found.supported, levels)]
+    return [(found.finalized_epoch or 0) > 0, ranges(found.finalized, levels), ranges(found.supported, levels)]
 
 
 def features_of_java(found: dict[str, Any]) -> list[Any]:
