@@ -19,6 +19,7 @@ from kafwire.broker.request import HANG_UP, LATER, NO_RESPONSE, Request, Respons
 from kafwire.broker.security import authorization, authorized_operations, login
 
 if TYPE_CHECKING:
+    from kafwire.broker.profiles import ServerProfile
     from kafwire.broker.state import ClusterState
 
 
@@ -45,6 +46,25 @@ def served() -> dict[int, Api]:
         its = import_module(f"{api.__name__}.{module.name}")
         versions = kind.min_version, kind.max_stable_version
         found[kind.api_key] = Api(name.removesuffix("Request"), kind.api_key, kind, versions, its.handle)
+    return found
+
+
+@functools.cache
+def offered(profile: ServerProfile | None) -> dict[int, tuple[Api, tuple[int, int]]]:
+    """Return the APIs that a server of this profile offers, by their keys, with the versions that it advertises.
+
+    The versions in `Api` are those that it serves: clients of kafwire need none of the older ones.
+    """
+    found = {}
+    for key, its in served().items():
+        # Kafka advertises Produce 0 for librdkafka, which compresses only for brokers with it (KAFKA-18659).
+        advertised: tuple[int, int] | None = (0 if its.name == "Produce" else its.versions[0], its.versions[1])
+        own = its.versions
+        if profile is not None:
+            advertised = profile.range_of(its.name, own)
+        if advertised is not None:
+            own = max(own[0], advertised[0]), min(own[1], advertised[1])
+            found[key] = its._replace(versions=own), advertised
     return found
 
 
@@ -78,9 +98,10 @@ def handle(state: ClusterState, request: Request) -> None:
 
 def _serve(state: ClusterState, request: Request) -> Response:
     """Return the handler's response, or a refusal. The driver has checked the API and version of the request."""
-    its = served().get(type(request.message).api_key)
-    if its is None:
+    found = offered(state.profile).get(type(request.message).api_key)
+    if found is None:
         return HANG_UP
+    its = found[0]
     connection = request.connection
     if not connection.is_ready or connection.login is not None:
         refused = login.refuse(state, request, its.name)

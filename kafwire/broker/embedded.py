@@ -17,6 +17,7 @@ from kafwire.broker.state import BrokerNode, ClusterState
 from kafwire.handles import refuse_copies
 
 if TYPE_CHECKING:
+    from kafwire.broker.profiles import ServerProfile
     from kafwire.broker.security.acls import Acl
     from kafwire.broker.security.client_options import Dialect
     from kafwire.broker.security.cluster_security import ClusterSecurity
@@ -50,9 +51,12 @@ class EmbeddedKafka(Controls):
         data: a folder for records, offsets and all other state that must survive; None: memory only. The broker flushes
             it at the close, and by the options `log.flush.interval.messages` and `log.flush.interval.ms`: never by
             default, as in Kafka. With 1 message, acknowledged records survive a crash of the machine.
+        server: a server that the brokers are like in its known differences from Kafka: "redpanda", "event-hubs",
+            "warpstream" or "automq". The profiles are made from public documents, and unverified.
 
     Raises:
-        ValueError: a listener needs a feature that this broker lacks, there is no listener, or a port is invalid.
+        ValueError: there is no such server, a listener needs a feature that this broker lacks, there is no listener, or
+            a port is invalid.
         OSError: from `start`: a port is taken, or the folder is in use, has another version, or belongs to another
             broker.
 
@@ -77,6 +81,7 @@ class EmbeddedKafka(Controls):
         plain: bool | None = None,
         acls: Iterable[Acl] | None = None,
         data: Path | str | None = None,
+        server: str | ServerProfile | None = None,
     ) -> None:
         texts = {
             name: str(value).lower() if isinstance(value, bool) else str(value)
@@ -95,7 +100,12 @@ class EmbeddedKafka(Controls):
             names += [each.name for each in self._security.listeners]
             texts = self._security.options | texts
         has_acls = acls is not None or (self._security is not None and self._security.has_acls)
-        self.state = ClusterState(range(1, nodes + 1), configs=texts, authorizer=has_acls)
+        profile = None
+        if server is not None:
+            from kafwire.broker.profiles import profile_of
+
+            profile = profile_of(server)
+        self.state = ClusterState(range(1, nodes + 1), configs=texts, authorizer=has_acls, profile=profile)
         self.state.authorizer.add(acls or ())
         self._data = None if data is None else Path(data)
         self._storage: Storage | None = None

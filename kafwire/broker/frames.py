@@ -33,13 +33,15 @@ def read_request(connection: ClientConnection, frame: BytesLike) -> Request:
     if len(view) < _HEAD.size:
         raise ProtocolError(f"a request takes more than {len(view)} bytes")
     key, version, correlation_id = _HEAD.unpack_from(view)
-    its = dispatch.served().get(key)
-    if its is None:
+    profile = connection.profile
+    found = dispatch.offered(profile).get(key)
+    if found is None:
         raise ProtocolError(f"no API has the key {key} here")
+    its = found[0]
     kind = its.request_class
     low, high = its.versions
     if not low <= version <= high:
-        if key == API_VERSIONS_KEY:
+        if key == API_VERSIONS_KEY and not (profile and profile.refuses_newer_api_versions):
             return Request(connection, kind(), -1, correlation_id, size=len(view))
         raise ProtocolError(f"{its.name} is served in versions {low} to {high}, not {version}", api=its.name)
     header_version = 2 if version >= kind.flexible_from else 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafwire.broker.request_places import places_of
 
 if TYPE_CHECKING:
+    from kafwire.broker.profiles import ServerProfile
     from kafwire.broker.topics.topics import Topics
 
 ANONYMOUS: Final = "User:ANONYMOUS"
@@ -34,6 +35,7 @@ class ClientConnection:
     closes: bool = False  # closes after its next response
     client_software: tuple[str, str] = ("unknown", "unknown")
     is_open: bool = True
+    profile: ServerProfile | None = None  # of its server, where that is not Kafka
 
 
 @dataclass(slots=True, eq=False)

@@ -85,6 +85,7 @@ class _Peer:
     backlog: deque[bytearray] = field(default_factory=deque)
     is_busy: bool = False
     muted_until: float = 0.0
+    heard_ms: float = 0.0  # the time of its last bytes
     outgoing: deque[memoryview | FileSpan] = field(default_factory=deque)
     ends: bool = False  # the connection closes when all is sent
     events: int = 0
@@ -271,7 +272,27 @@ class SocketServer:
                 return
             peer.handshake = self.state.timers.at(self.now_ms + self.handshake_ms, lambda: self._close(peer))
         self._peers[connection] = peer
+        self._limit_idleness(peer)
         self._watch(peer)
+
+    def _limit_idleness(self, peer: _Peer) -> None:
+        """Close the connection after the idle time of the profile's server, counted from its last bytes."""
+        profile = self.state.profile
+        if profile is None or profile.idle_ms is None:
+            return
+        idle_ms = profile.idle_ms
+        peer.heard_ms = self.now_ms
+
+        def check() -> None:
+            left_ms = peer.heard_ms + idle_ms - self.now_ms
+            if not peer.connection.is_open:
+                return
+            if left_ms > 0 or peer.is_busy:
+                self.state.timers.at(self.now_ms + max(left_ms, 1.0), check)
+            else:
+                self._close(peer)
+
+        self.state.timers.at(self.now_ms + idle_ms, check)
 
     def _watch(self, peer: _Peer) -> None:
         """Register the events that this connection can handle now."""
@@ -364,6 +385,7 @@ class SocketServer:
                 self._close(peer)
                 return
             taken += size
+            peer.heard_ms = self.now_ms
             if peer.frame is not None:
                 peer.filled += size
                 self._end_frame(peer)

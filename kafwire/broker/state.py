@@ -15,7 +15,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafwire.broker.log.partition import Partition, PartitionTopic
 from kafwire.broker.log.replication import Replication
@@ -27,6 +27,9 @@ from kafwire.broker.timers import Timer, Timers
 from kafwire.broker.topics.configs import BROKER_CONFIGS, COARSER, TOPIC_CONFIGS
 from kafwire.broker.topics.group_configs import GROUP_CONFIGS, broker_option
 from kafwire.broker.topics.topics import Topics
+
+if TYPE_CHECKING:
+    from kafwire.broker.profiles import ServerProfile
 
 WALL_MS = 1_700_000_000_000
 INTERNAL_PARTITIONS = 50  # of __consumer_offsets and __transaction_state
@@ -61,6 +64,7 @@ class ClusterState:
         seed: the seed of ids.
         wall_ms: the wall clock's time when the monotonic one is 0, in milliseconds.
         authorizer: enforce ACLs (`acls.py`), as with the option `authorizer.class.name`.
+        profile: the server that the brokers are like; None: Kafka.
     """
 
     def __init__(
@@ -71,13 +75,15 @@ class ClusterState:
         seed: int = 0,
         wall_ms: float = WALL_MS,
         authorizer: bool = False,
+        profile: ServerProfile | None = None,
     ) -> None:
+        self.profile = profile
         self.random = random.Random(seed)
         self.now_ms = 0.0
         self.wall_offset_ms = wall_ms
         self.timers = Timers()
         self.nodes = {number: BrokerNode(number) for number in nodes}
-        self.configs: dict[str, str] = dict(configs or {})
+        self.configs: dict[str, str] = {**(profile.configs if profile else {}), **(configs or {})}
         self.group_configs: dict[str, dict[str, str]] = {}  # options of single groups
         self.cluster_id = self.make_cluster_id()
         self.topics = Topics(lambda: [n.number for n in self.nodes.values() if n.is_up] or [*self.nodes], self.make_id)
@@ -104,6 +110,11 @@ class ClusterState:
             "share.version": (0, 2),
             "streams.version": (0, 1),
         }
+        if profile is not None:
+            self.features = dict(profile.features)
+            self.supported_features = {
+                name: (self.supported_features[name][0], level) for name, level in profile.features.items()
+            }
         self.features_epoch = 1
         self.creation_ms = 0.0  # from the request for a missing topic to its creation
         self.before_4 = False  # True if coordinators behave like Kafka 3.9, else like 4.4
@@ -205,7 +216,7 @@ class ClusterState:
     ) -> ClientConnection:
         """Return the connection of a new client. `secured`: it must authenticate by SASL first."""
         self._connections += 1
-        return ClientConnection(self._connections, node, listener, peer, is_ready=not secured)
+        return ClientConnection(self._connections, node, listener, peer, is_ready=not secured, profile=self.profile)
 
     def disconnect(self, connection: ClientConnection) -> None:
         """Note the end of a client's connection: its responses are dropped."""

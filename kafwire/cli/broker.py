@@ -70,6 +70,11 @@ _PROTOCOLS = ("ssl", "ssl_mtls", "sasl_plaintext", "sasl_ssl")
     help=f"One of {', '.join(_PROTOCOLS)}: a listener instead of the plain one; client options are written to files.",
 )
 @click.option("--plain", is_flag=True, help="With --security: open a plain listener too, without TLS and login.")
+@click.option(
+    "--server",
+    metavar="NAME",
+    help="Imitate known differences of another server: redpanda, event-hubs, warpstream or automq. Unverified.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens to connections.")
 def command(
     port: int,
@@ -81,6 +86,7 @@ def command(
     properties: Sequence[str],
     security: Sequence[str],
     plain: bool,
+    server: str | None,
     verbose: bool,
 ) -> int:
     """Serve until a signal."""
@@ -91,6 +97,7 @@ def command(
         raise click.UsageError("--plain needs --security: without it the listener is plain anyway")
     wanted = _topics(topics)
     options: dict[str, Any] = {"configs": _configs(properties), "data": data, "host": host, "advertised": advertised}
+    options["server"] = server
     if security:
         listeners = [_protocol(text) for text in security]
         names = [name for name, _ in listeners]

@@ -25,7 +25,14 @@ def handle(state: ClusterState, request: Request) -> Response:
     response = protocol.ApiVersionsResponse
     message = request.message
     if request.version < 0:  # an unknown version of ApiVersions: the response has the known ones
-        low, high = dispatch.served()[type(message).api_key].versions
+        offered = dispatch.offered(state.profile)
+        if state.profile is not None and state.profile.lists_all_to_newer:
+            all_keys = [
+                response.ApiVersion(api_key=key, min_version=low, max_version=high)
+                for key, (_, (low, high)) in sorted(offered.items())
+            ]
+            return response(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=all_keys)
+        low, high = offered[type(message).api_key][1]
         known = response.ApiVersion(api_key=type(message).api_key, min_version=low, max_version=high)
         return response(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[known])
     if request.version >= ApiVersionsRequest.SOFTWARE:
@@ -42,11 +49,10 @@ def handle(state: ClusterState, request: Request) -> Response:
     keys = [
         response.ApiVersion(
             api_key=key,
-            # Kafka advertises Produce 0 for librdkafka, which compresses only for brokers with it (KAFKA-18659).
-            min_version=own.get(its.name, (0 if its.name == "Produce" else its.versions[0], 0))[0],
-            max_version=own.get(its.name, its.versions)[1],
+            min_version=own.get(its.name, advertised)[0],
+            max_version=own.get(its.name, advertised)[1],
         )
-        for key, its in sorted(dispatch.served().items())
+        for key, (its, advertised) in sorted(dispatch.offered(state.profile).items())
         if its.name not in hidden
     ]
     finalized = [

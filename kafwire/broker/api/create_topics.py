@@ -66,6 +66,8 @@ def _size_problem(state: ClusterState, topics: list[Any]) -> Problem | None:
 def create(state: ClusterState, asked: Any, *, validate_only: bool) -> Any:
     """Create a topic, if it may be created. Return its part of the response."""
     result = protocol.CreateTopicsResponse.CreatableTopicResult(name=asked.name, error_message=None)
+    if state.profile is not None and state.profile.replication_factor and asked.replication_factor > 0:
+        asked.replication_factor = state.profile.replication_factor
     problem = _name_problem(state, asked.name) or _config_problem(state, asked) or _placement_problem(state, asked)
     if problem is not None:
         result.error_code, result.error_message = problem

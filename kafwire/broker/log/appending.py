@@ -43,6 +43,10 @@ def append_batch(
     header = _check(state, partition, data, part)
     if header is None:
         return -1
+    codecs = None if state.profile is None else state.profile.codecs
+    if codecs is not None and header.compression not in codecs:
+        part.error_code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+        return -1
     part.log_start_offset = partition.log.start_offset
     by_broker = state.topic_config(topic, "message.timestamp.type") == "LogAppendTime"
     now_ms = state.wall_ms
