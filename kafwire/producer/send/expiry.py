@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
-from kafwire.errors import KafkaTimeoutError, broker_error
+from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, broker_error
+from kafwire.producer.buffer._batch import ProducerBatch
 from kafwire.producer.buffer.backlog import Backlog, Where
 from kafwire.producer.outcome.outcomes import Outcomes
 from kafwire.producer.outcome.sequencer import BatchOutcome
 from kafwire.producer.send.turns import Turns
+
+LARGE = 256 << 10  # bytes of a batch whose size may be the reason for a closed connection
 
 
 class Expiry:
@@ -37,6 +40,7 @@ class Expiry:
                     KafkaTimeoutError(
                         f"{batch.count} record(s) to {queue.name} were sent but not acknowledged within "
                         f"delivery_timeout_ms ({self._config.delivery_timeout_ms}): {fate}; last: {batch.last_error}"
+                        f"{self._size_hint(batch)}"
                     ),
                     in_doubt=in_doubt,
                 )
@@ -56,6 +60,16 @@ class Expiry:
             error = broker_error(code, f"topic {where[0]!r}", api="Metadata", topic=where[0])
             if code and not error.retriable and self._cluster.metadata.leader(*where) < 0:
                 self._outcomes.give_up_waiting(where, queue, error)
+
+    def _size_hint(self, batch: ProducerBatch) -> str:
+        """Name the request's size as a possible cause: some servers close the connection, with no response."""
+        if not isinstance(batch.last_error, KafkaConnectionError) or batch.size < LARGE:
+            return ""
+        limit = self._config.max_request_size
+        return (
+            f". If the server closes connections on large requests, as Azure Event Hubs does, lower "
+            f"max_request_size ({limit}); the batch has {batch.size} bytes"
+        )
 
     def _problem(self, where: Where) -> str:
         topic, partition = where

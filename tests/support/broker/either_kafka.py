@@ -1,5 +1,7 @@
 """Brokers for tests of clients that prove the same on both: embedded in the everyday run, Apache Kafka with KAFKA=real.
 
+KAFKA=redpanda, or another name of `kafwire.broker.profiles`, gives the embedded brokers that profile.
+
 A module says so by `pytestmark = pytest.mark.either_kafka`, and its fixture `cluster` follows. Tests of the wire, of
 Kafka itself or of the embedded broker have no mark: they have Apache Kafka in every run.
 """
@@ -10,9 +12,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from kafwire.broker.profiles import PROFILES
 from kafwire.testing import EmbeddedKafka, KafkaCluster
 
-IS_REAL = os.environ.get("KAFKA") == "real"
+_WANTED = os.environ.get("KAFKA", "")
+IS_REAL = _WANTED == "real"
+SERVER = _WANTED if _WANTED in PROFILES else None
 # As nodes of test clusters have them.
 CONFIGS: dict[str, object] = {
     "auto.create.topics.enable": False,
@@ -30,5 +35,5 @@ def either_kafka(properties: dict[str, object] | None = None) -> Iterator[KafkaC
         with KafkaCluster(properties=properties) as cluster:
             yield cluster
     else:
-        with EmbeddedKafka(configs=CONFIGS | (properties or {})) as kafka:
+        with EmbeddedKafka(configs=CONFIGS | (properties or {}), server=SERVER) as kafka:
             yield kafka

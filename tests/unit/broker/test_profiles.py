@@ -1,0 +1,125 @@
+"""Profiles of other servers: their data, and each difference that the embedded broker models."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+import pytest
+
+import kafwire
+from kafwire.broker import dispatch
+from kafwire.broker.profiles import EVENT_HUBS, PROFILES, profile_of
+from kafwire.errors import ErrorCode, KafkaError, KafkaTimeoutError
+from kafwire.protocol import ApiVersionsRequest, MetadataRequest
+from kafwire.testing import EmbeddedKafka
+from scripts import server_tables
+
+servers = pytest.mark.parametrize("server", PROFILES)
+
+
+@servers
+def test_a_profile_names_apis_of_the_embedded_broker(server: str) -> None:
+    profile = PROFILES[server]
+    known = {each.name for each in dispatch.served().values()}
+    assert set(profile.versions) | set(profile.absent or ()) <= known
+    unshared = {its.name for its, _ in dispatch.offered(profile).values() if its.versions[0] > its.versions[1]}
+    assert unshared == ({"OffsetForLeaderEpoch"} if server == "event-hubs" else set())
+
+
+@servers
+def test_each_difference_has_a_public_source(server: str) -> None:
+    for each in PROFILES[server].differences:
+        assert each.source.startswith("https://"), each
+        assert each.text.endswith("."), each
+
+
+def test_the_page_has_the_profiles() -> None:
+    page = server_tables.PAGE.read_text()
+    assert page == server_tables.written(page), "run python -m scripts.server_tables"
+    assert page.count("Unverified;") == len(PROFILES)
+
+
+def test_an_unknown_server_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"'redpand' is unknown; redpanda is meant\? The servers are redpanda, event-"):
+        EmbeddedKafka(server="redpand")
+    assert profile_of(EVENT_HUBS) is EVENT_HUBS
+
+
+@servers
+def test_a_client_learns_the_versions_of_the_profile(server: str) -> None:
+    with EmbeddedKafka(server=server) as kafka, kafwire.Client(kafka.bootstrap) as client:
+        response = client.call(ApiVersionsRequest(client_software_name="kafwire", client_software_version="1"))
+        offered = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        levels = {each.name: each.max_version_level for each in response.finalized_features}
+    expected = {key: advertised for key, (_, advertised) in dispatch.offered(PROFILES[server]).items()}
+    hidden = {71, 72}  # a server without subscriptions offers no APIs of client metrics
+    assert {key: found for key, found in offered.items() if key not in hidden} == {
+        key: versions for key, versions in expected.items() if key not in hidden
+    }
+    assert levels == PROFILES[server].features
+
+
+def _newest_asked(kafka: EmbeddedKafka) -> list[int]:
+    return [each.version for each in kafka.requests("ApiVersions")]
+
+
+def test_event_hubs_closes_connections_on_a_newer_api_versions_request() -> None:
+    with EmbeddedKafka(server="event-hubs") as kafka, kafwire.Client(kafka.bootstrap) as client:
+        client.call(ApiVersionsRequest(client_software_name="kafwire", client_software_version="1"))
+        assert max(_newest_asked(kafka)) <= 3 < ApiVersionsRequest.max_stable_version
+
+
+def test_redpanda_lists_all_apis_to_a_newer_api_versions_request() -> None:
+    from kafwire.broker.frames import read_request
+    from kafwire.broker.state import ClusterState
+
+    state = ClusterState(profile=PROFILES["redpanda"])
+    request = read_request(state.connect(1), bytes.fromhex("0012 0005 00000001 ffff 00"))
+    dispatch.receive(state, request, 0.0)
+    ((_, response),) = state.take_replies()
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert len(response.api_keys) == len(dispatch.offered(PROFILES["redpanda"]))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "lz4", "snappy"])
+def test_event_hubs_refuses_compressed_batches(codec: Any) -> None:
+    with (
+        EmbeddedKafka(server="event-hubs") as kafka,
+        kafwire.Producer(kafka.bootstrap, compression_type=codec) as producer,
+    ):
+        with pytest.raises(KafkaError, match="UNSUPPORTED_FOR_MESSAGE_FORMAT") as raised:
+            producer.send("flights", b"x" * 1000).result(10)
+        assert "try compression_type=none" in str(raised.value)
+
+
+@pytest.mark.parametrize("server", ["warpstream", "automq"])
+def test_a_replication_factor_has_no_effect(server: str) -> None:
+    with EmbeddedKafka(server=server) as kafka, kafwire.Client(kafka.bootstrap) as client:
+        client.create_topic("flights", partitions=2, replication_factor=3)
+        assert client.call(MetadataRequest(topics=None)).topics[0].partitions[0].replica_nodes == [1]
+
+
+def test_an_idle_connection_closes_and_the_client_connects_again() -> None:
+    server = dataclasses.replace(EVENT_HUBS, idle_ms=100.0)
+    with EmbeddedKafka(server=server) as kafka, kafwire.Producer(kafka.bootstrap) as producer:
+        producer.send("flights", b"1").result(10)
+        first = max(each.connection for each in kafka.requests("Produce"))
+        deadline = time.monotonic() + 10
+        while kafka.ask(lambda _: len(kafka._server._peers)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        producer.send("flights", b"2").result(10)
+        assert max(each.connection for each in kafka.requests("Produce")) > first
+
+
+def test_a_request_beyond_the_limit_of_event_hubs_fails_with_a_remedy() -> None:
+    options: dict[str, Any] = {"delivery_timeout_ms": 1500, "request_timeout_ms": 1000, "linger_ms": 0}
+    with (
+        EmbeddedKafka(server="event-hubs") as kafka,
+        kafwire.Producer(kafka.bootstrap, max_request_size=2 << 20, **options) as producer,
+        pytest.raises(KafkaTimeoutError) as raised,
+    ):
+        producer.send("flights", b"x" * 1_046_600).result(10)
+    assert "last: the connection to broker 1" in str(raised.value)
+    assert "lower max_request_size (2097152); the batch has 10466" in str(raised.value)
