@@ -18,7 +18,10 @@ def choose(
         high = min(high, at_most)
     offered = theirs.get(api_key)
     if offered is None:
-        raise ProtocolError(f"the broker does not offer {name} (api key {api_key})", api=name)
+        text = (
+            f"the broker does not offer {name} (api key {api_key}); `kafwire doctor` lists the features that it lacks"
+        )
+        raise ProtocolError(text, api=name)
     version = min(high, offered[1])
     if version < max(low, offered[0]):
         raise ProtocolError(

@@ -16,6 +16,7 @@ from kafwire.consumer.group.member import Partition, Topics
 from kafwire.consumer.group.membership import (
     COORDINATOR_MOVED,
     ENDS,
+    FATAL_ADVICE,
     NEVER,
     Action,
     Assign,
@@ -32,7 +33,7 @@ from kafwire.consumer.group.membership import (
     why_fatal,
 )
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import ERROR_CODES, KafkaError
+from kafwire.errors import ERROR_CODES, KafkaError, ProtocolError
 from kafwire.types import ConsumerGroupMetadata
 
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2  # in the place of an epoch
@@ -211,6 +212,9 @@ class ConsumerMembership:
         if self.state is State.LEAVING:
             self.state = State.OUT
             return []
+        if isinstance(error, ProtocolError) and error.api == type(message).__name__:  # the broker lacks the API
+            text = f"{FATAL_ADVICE[ErrorCode.UNSUPPORTED_VERSION]}: {error.message}"
+            return self._fail(Fail(ProtocolError(text, api=error.api, version=error.version)))
         if isinstance(error, ENDS):
             return self._fail(Fail(error))
         return self._retry(now)

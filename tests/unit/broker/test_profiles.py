@@ -11,7 +11,7 @@ import pytest
 import kafwire
 from kafwire.broker import dispatch
 from kafwire.broker.profiles import EVENT_HUBS, PROFILES, profile_of
-from kafwire.errors import ErrorCode, KafkaError, KafkaTimeoutError
+from kafwire.errors import BrokerError, ErrorCode, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.protocol import ApiVersionsRequest, MetadataRequest
 from kafwire.testing import EmbeddedKafka
 from scripts import server_tables
@@ -92,6 +92,15 @@ def test_event_hubs_refuses_compressed_batches(codec: Any) -> None:
         with pytest.raises(KafkaError, match="UNSUPPORTED_FOR_MESSAGE_FORMAT") as raised:
             producer.send("flights", b"x" * 1000).result(10)
         assert "try compression_type=none" in str(raised.value)
+
+
+@pytest.mark.parametrize(("server", "error"), [("redpanda", ProtocolError), ("automq", BrokerError)])
+def test_a_member_of_a_missing_protocol_of_groups_learns_the_remedy(server: str, error: type[KafkaError]) -> None:
+    """Redpanda lacks the API; AutoMQ offers it, and refuses its requests."""
+    options: dict[str, Any] = {"group_id": "g", "group_protocol": "consumer"}
+    with EmbeddedKafka(server=server) as kafka, kafwire.Consumer(kafka.bootstrap, "flights", **options) as consumer:
+        with pytest.raises(error, match="take group_protocol=.classic. or .auto. for a consumer"):
+            consumer.poll(5)
 
 
 @pytest.mark.parametrize("server", ["warpstream", "automq"])
