@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support import seeds
+from tests.support.broker.server_gaps import judge_gap
 
 if TYPE_CHECKING:
     from kafwire.testing import EmbeddedKafka, KafkaCluster
@@ -214,6 +215,7 @@ def _unforeseen(report: pytest.TestReport | pytest.CollectReport) -> str:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failed test says how its choices are repeated; one that is skipped for no reason that is listed has failed."""
     report = yield
+    judge_gap(item, report)
     if report.skipped and not hasattr(report, "wasxfail") and (problem := _unforeseen(report)):
         report.outcome = "failed"
         report.longrepr = problem

@@ -18,9 +18,7 @@ def choose(
         high = min(high, at_most)
     offered = theirs.get(api_key)
     if offered is None:
-        text = (
-            f"the broker does not offer {name} (api key {api_key}); `kafwire doctor` lists the features that it lacks"
-        )
+        text = f"the broker does not offer {name} (api key {api_key}): this call needs a server that has it"
         raise ProtocolError(text, api=name)
     version = min(high, offered[1])
     if version < max(low, offered[0]):

@@ -98,8 +98,12 @@ def test_event_hubs_refuses_compressed_batches(codec: Any) -> None:
 def test_a_member_of_a_missing_protocol_of_groups_learns_the_remedy(server: str, error: type[KafkaError]) -> None:
     """Redpanda lacks the API; AutoMQ offers it, and refuses its requests."""
     options: dict[str, Any] = {"group_id": "g", "group_protocol": "consumer"}
-    with EmbeddedKafka(server=server) as kafka, kafwire.Consumer(kafka.bootstrap, "flights", **options) as consumer:
-        with pytest.raises(error, match="take group_protocol=.classic. or .auto. for a consumer"):
+    with EmbeddedKafka(server=server) as kafka:
+        kafka.create_topic("flights")
+        with (
+            kafwire.Consumer(kafka.bootstrap, "flights", **options) as consumer,
+            pytest.raises(error, match=r"take group_protocol=.classic. or .auto. for a consumer"),
+        ):
             consumer.poll(5)
 
 
