@@ -8,12 +8,13 @@ from __future__ import annotations
 import uuid
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 from kafwire import protocol
 from kafwire.admin.asking import error_of
 from kafwire.admin.operations import operations_of
-from kafwire.admin.requirements import is_lacking
+from kafwire.admin.requirements import is_lacking, needs
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, ProtocolError
 from kafwire.lazy_dataclass import dataclass
@@ -172,7 +173,8 @@ async def _by_metadata(call: Call, topics: Sequence[Topic], operations: bool) ->
         ]
         message = request(topics=asked, allow_auto_topic_creation=False, include_topic_authorized_operations=operations)
         try:
-            response = await call(message)
+            with needs(request, "authorized_operations=True", "2.3") if operations else nullcontext():
+                response = await call(message)
         except KafkaError as error:
             return found | dict.fromkeys(topics[start:], error)
         for topic in response.topics:

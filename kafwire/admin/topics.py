@@ -21,6 +21,7 @@ from kafwire.admin.topic_descriptions import (
     listed,
     text_of_topic,
 )
+from kafwire.cluster.topic_deletion import delete_topics
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.integers import count, integer
 from kafwire.lazy_dataclass import dataclass
@@ -145,7 +146,8 @@ class TopicCalls(AdminRequests):
                 for key in asked
             ]
             names = [key for key in asked if isinstance(key, str)]
-            response = await route.call(broker, request(topics=states, topic_names=names, timeout_ms=BROKER_TIMEOUT_MS))
+            message = request(topics=states, topic_names=names[:], timeout_ms=BROKER_TIMEOUT_MS)
+            response = await delete_topics(partial(route.call, broker), message)
             wanted = set(asked)
             found: dict[Topic, KafkaError | None] = {}
             for each in response.responses:

@@ -15,6 +15,7 @@ from kafwire.calls.tokens import TokenRequests
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import Partition, Place, list_available, list_offsets
 from kafwire.cluster.offset_spec import OffsetSpec, isolation_number, partition_of, place_of
+from kafwire.cluster.topic_deletion import delete_topics
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import AuthorizationError, ConfigError, KafkaError, broker_error
 from kafwire.integers import integer
@@ -137,7 +138,7 @@ class ClientCalls(TokenRequests):
         message = request(topics=[state], topic_names=[name], timeout_ms=TOPIC_TIMEOUT_MS)
 
         async def delete() -> None:
-            responses = (await self._cluster.call(message)).responses
+            responses = (await delete_topics(self._cluster.call, message)).responses
             _raise_first(responses, f"deleting topic {name!r}", "DeleteTopics", name)
             self._cluster.forget([name])  # a new topic of this name is another topic
 

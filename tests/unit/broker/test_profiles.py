@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import uuid
 from typing import Any
 
 import pytest
@@ -136,3 +137,27 @@ def test_a_request_beyond_the_limit_of_event_hubs_fails_with_a_remedy() -> None:
         producer.send("flights", b"x" * 1_046_600).result(10)
     assert "last: the connection to broker 1" in str(raised.value)
     assert "lower max_request_size (2097152); the batch has 10466" in str(raised.value)
+
+
+@pytest.mark.parametrize("server", ["redpanda", "event-hubs"])
+def test_topics_are_deleted_by_name_where_ids_are_unknown(server: str) -> None:
+    """These servers have DeleteTopics up to version 5 or 2."""
+    with (
+        EmbeddedKafka(server=server) as kafka,
+        kafwire.Client(kafka.bootstrap) as client,
+        kafwire.Admin(kafka.bootstrap) as admin,
+    ):
+        for name in ("a", "b", "c"):
+            kafka.create_topic(name)
+        client.delete_topic("a")
+        admin.delete_topics(["b"])
+        assert [topic.name for topic in client.call(MetadataRequest(topics=None)).topics] == ["c"]
+        with pytest.raises(KafkaError, match=r"deleting a topic by its id needs Kafka 2\.8 or newer"):
+            admin.delete_topics([uuid.uuid4()])
+
+
+def test_operations_of_topics_name_the_kafka_that_has_them() -> None:
+    with EmbeddedKafka(server="event-hubs") as kafka, kafwire.Admin(kafka.bootstrap) as admin:
+        kafka.create_topic("a")
+        with pytest.raises(KafkaError, match=r"authorized_operations=True needs Kafka 2\.3 or newer"):
+            admin.describe_topics(["a"], authorized_operations=True)
