@@ -5,6 +5,7 @@
 # make test-kerberos  run the tests of GSSAPI, none of which may be skipped: they need MIT Kerberos, which .ci/run installs
 # make test-postgresql  run the tests on PostgreSQL, none of which may be skipped: .ci/run installs Debian's package
 # make test-frames  run the tests of frames, none of which may be skipped: they need Dask and Ray, which it installs
+# make test-servers  run the tests of clients on each profile of another server (SERVERS=redpanda)
 # make test-kcat  run the commands of docs/guide/porting/kcat.md with kcat itself: .ci/run installs Debian's package
 # make test-arrow  read Arrow streams by each library that takes them, old and new releases, which it downloads
 # make demo     stream the flights of 2013 through Spark, exactly once, and kill its driver (KAFKA=real: on Apache Kafka)
@@ -56,6 +57,7 @@ SEEDS ?= 200
 KAFKA ?=
 AREA ?=
 SHARD ?= all
+SERVERS ?= redpanda event-hubs warpstream automq
 SUITES ?= kafka-python
 export SUITES
 
@@ -74,7 +76,7 @@ KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*ke
 POSTGRESQL_TESTS := $(shell find tests -name 'test_*postgresql*.py')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all test-frames test-kerberos test-postgresql test-kcat test-arrow demo bench bench-strategies bench-sweep bench-spark dist wheels fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc prose jars ready clean
+.PHONY: build test test-all test-frames test-kerberos test-postgresql test-servers test-kcat test-arrow demo bench bench-strategies bench-sweep bench-spark dist wheels fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc prose jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -94,6 +96,10 @@ test-kerberos: ready $(VENV)/has-kerberos
 
 test-postgresql: ready $(VENV)/has-postgresql
 	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q $(POSTGRESQL_TESTS)
+
+test-servers: ready
+	for server in $(SERVERS); do KAFKA=$$server $(BIN)/python -m pytest -q -n $(JOBS) -m either_kafka --timeout 240 tests/integration \
+	    $(addprefix --ignore tests/integration/,outbox frames) || exit 1; done
 
 test-kcat: ready
 	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q tests/integration/docs/test_docs_porting_kcat.py

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kafwire.broker.profiles import PROFILES
 from scripts.other_pythons import interpreters
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -89,6 +90,7 @@ LONG = [
     Step(
         "coverage of Python's lines", [*UNIT, "--cov=kafwire", "--cov-branch", "--cov-report=term-missing:skip-covered"]
     ),
+    *(Step(f"clients on the profile {name}", ["make", "test-servers", f"SERVERS={name}"]) for name in PROFILES),
     Step("soak", ["make", "soak", "MINUTES=60"]),
     Step("fuzz", ["make", "fuzz", "SECONDS=1800", "CHAOS=memory threads"]),
     Step("suites of other clients", [PYTHON, "-m", "scripts.foreign_suites", *FOREIGN]),
