@@ -136,7 +136,11 @@ def main() -> None:
         sys.exit(status)
     shutil.move(BUILD / "site", SITE)
     lines = broken(SITE)
-    print("\n".join([*lines, f"{len(list(SITE.rglob('*.html')))} pages in {SITE.relative_to(ROOT)}, {len(lines)} bad links"]))
+    print(
+        "\n".join(
+            [*lines, f"{len(list(SITE.rglob('*.html')))} pages in {SITE.relative_to(ROOT)}, {len(lines)} bad links"]
+        )
+    )
     sys.exit(bool(lines))
 
 
