@@ -1,8 +1,8 @@
 """Builds the site of the documentation in build/site, and checks its links: `make docs`.
 
-The pages keep their places of the repository, so that a link holds on GitHub and in the site. Files that pages link to, and
-that are no pages, are copied beside them. The navigation is the order of the links in docs/README.md. The API reference is
-read from a copy of the sources, without an import.
+The pages keep their places of the repository: a link holds on GitHub and in the site. The site has the other files that
+pages link to as well. The navigation is the order of the links in docs/README.md. mkdocstrings reads the API from a copy
+of the sources, without an import.
 """
 
 from __future__ import annotations

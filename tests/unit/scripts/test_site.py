@@ -91,7 +91,8 @@ def test_pages_linked_files_and_sources_are_copied(tree: Path) -> None:
     assert (build / "pages" / "docs" / "one.md").exists()
     assert (build / "pages" / "examples" / "a.py").exists()
     assert "    Examples:\n" in (build / "source" / "kafwire" / "a.py").read_text()
-    nav = 'nav = [{ "kafwire" = "README.md" }, { "All pages" = "docs/README.md" }, { "Start" = [{ "The one" = "docs/one.md" }] }]'
+    start = '{ "Start" = [{ "The one" = "docs/one.md" }] }'
+    nav = f'nav = [{{ "kafwire" = "README.md" }}, {{ "All pages" = "docs/README.md" }}, {start}]'
     assert (build / "zensical.toml").read_text() == f'# x\n[project]\n{nav}\nsite_name = "x"\n'
 
 
