@@ -96,9 +96,7 @@ def test_pages_linked_files_and_sources_are_copied(tree: Path) -> None:
     assert (build / "zensical.toml").read_text() == f'# x\n[project]\n{nav}\nsite_name = "x"\n'
 
 
-@pytest.mark.parametrize(
-    "target", ["b.html#there", "b.html", "#here", "folder/", "https://example.org/none", "b%2ehtml"]
-)
+@pytest.mark.parametrize("target", ["b.html#there", "b.html", "#here", "folder/", "https://example.org/x", "b%2ehtml"])
 def test_a_good_link_is_accepted(tmp_path: Path, target: str) -> None:
     assert broken(_site(tmp_path, target)) == []
 
