@@ -1,7 +1,7 @@
 """Builds the site of the documentation in build/site, and checks its links: `make docs`.
 
-The pages keep their places of the repository: a link holds on GitHub and in the site. The site has the other files that
-pages link to as well. The navigation is the order of the links in docs/README.md. mkdocstrings reads the API from a copy
+The pages keep their places of the repository: a link holds on GitHub and in the site. The site has other files that
+pages link to. The navigation is the order of the links in docs/README.md. mkdocstrings reads the API from a copy
 of the sources, without an import.
 """
 
