@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from typing import Any
 
@@ -68,6 +69,17 @@ def test_a_row_of_a_column_has_its_headers_and_its_place() -> None:
     ) as got:
         typed(Tagged(), rows.set_column(2, "value", pa.array([b"a", b"bad"])))
     assert isinstance(got.value.__cause__, DecodeError)
+
+
+def test_a_format_beside_an_async_deserializer_gets_the_place_of_the_record() -> None:
+    async def key(data: bytes) -> str:
+        return data.decode()
+
+    found = Deserializers.of(ConsumerConfig.build({**SERVERS, "key": key, "value": Tagged()}), None)
+    assert found is not None
+    record = kafwire.Record(b"a", b"k", headers=[("tag", b"x")], topic="t", partition=3, offset=7)
+    made = asyncio.run(found.deserialize_awaited(record))
+    assert (made.key, made.value) == ("k", "a b'x' 3 7")
 
 
 def test_the_last_header_of_a_name_counts() -> None:
