@@ -248,7 +248,7 @@ def _serialized(codec: Codec, data: Any, topic: str, headers: Headers, part: str
 
 def _deserialized(codec: Codec, data: Any, topic: str, part: str, record: Record) -> Any:
     try:
-        made = _value_of(codec, data, topic, part, record)
+        made = codec.alone(data) if codec.alone is not None else _value_of(codec, data, topic, part, record)
         if type(made) not in _PLAIN:
             _refuse_awaitable(made)
     except Exception as error:
