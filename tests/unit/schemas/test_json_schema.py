@@ -105,6 +105,8 @@ def test_columns_without_validation_name_bad_rows(registry: kafwire.SchemaRegist
     letters: list[BadRecord] = []
     made = kafwire.JsonSchema(registry, validate=False, on_bad=letters.append)
     good = b'\0\0\0\0\1{"carrier":"UA"}'
+    for rows in (1, 2, 4):
+        assert made.deserialize_column(pa.array(rows * [good]), columns()).null_count == 0
     for bad in (b"\0\0\0\0\1{", b"\0\0", b"\1\0\0\0\1{}", b"\0\0\0\0\1\xff"):
         found = made.deserialize_column(pa.array([good, bad, good]), columns())
         assert [row is None for row in found.to_pylist()] == [False, True, False]
