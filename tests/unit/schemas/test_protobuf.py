@@ -101,6 +101,10 @@ def test_apicurios_framings_have_the_name_of_the_message(registry: SchemaRegistr
     assert ("apicurio.protobuf.type", b"Flight") in ctx.headers
     with pytest.raises(DecodeError, match="another message of schema 1 than t.Other"):
         kafwire.Protobuf(registry, other, framing=ApicurioHeader()).deserialize(b"\x0a\2UA", ctx)
+    made = kafwire.Protobuf(registry, flight, framing=ApicurioHeader(id_bytes=4))  # a record of before the headers
+    assert made.deserialize(data, record()) == flight(carrier="UA")
+    with pytest.raises(DecodeError, match="another message of schema 1 than t.Other"):
+        kafwire.Protobuf(registry, other, framing=ApicurioHeader(id_bytes=4)).deserialize(data, record())
 
 
 def test_nothing_is_registered_unless_asked_for(registry: SchemaRegistry, flight: Any) -> None:
@@ -119,7 +123,7 @@ def test_subjects_have_the_name_of_the_message(registry: SchemaRegistry, flight:
         assert expected in registry.subjects()
 
 
-def test_imported_files_are_references(registry: SchemaRegistry) -> None:
+def test_imported_files_are_references(server: RegistryServer, registry: SchemaRegistry) -> None:
     pool = descriptor_pool.DescriptorPool()
     airport = descriptor_pb2.FileDescriptorProto(name="a/airport.proto", package="a", syntax="proto3")
     airport.message_type.append(message("Airport", code=Field.TYPE_STRING))
@@ -136,6 +140,7 @@ def test_imported_files_are_references(registry: SchemaRegistry) -> None:
     value = kind(home={"code": "EWR"})
     made = kafwire.Protobuf(registry, kind, register=True)
     data = made.serialize(value, record())
+    assert sum(path == "/subjects/a%2Fairport.proto/versions" for path in server.paths) == 2  # POST and GET, once
     found = registry.latest("flights-value")
     assert [(each.name, each.subject, each.version, each.is_direct) for each in found.references] == [
         ("a/airport.proto", "a/airport.proto", 1, True),  # before the file that imports it, too
