@@ -233,7 +233,9 @@ class JsonSchema(RegistryFormat):
         if reader.schema is None:
             return payloads.cast(pa.string())
         decoded = reader.decode(payloads)
-        self.report(decoded.bad, column, ctx)
+        for each in decoded.bad:
+            data, where = column[each.row].as_py(), ctx.of_row(each.row)
+            self.bad(data, where, each.cause, schema_id=self._framing.read(data, where)[0])
         return decoded.to_struct()
 
     def _cut(self, column: pa.Array) -> pa.Array | None:

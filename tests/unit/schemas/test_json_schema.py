@@ -111,6 +111,7 @@ def test_columns_without_validation_name_bad_rows(registry: kafwire.SchemaRegist
         found = made.deserialize_column(pa.array([good, bad, good]), columns())
         assert [row is None for row in found.to_pylist()] == [False, True, False]
         assert (letters[-1].data, letters[-1].offset) == (bad, 11)
+    assert [letter.schema_id for letter in letters] == [1, None, None, 1]
 
 
 def test_references_are_resolved_among_the_registered_schemas(server: RegistryServer) -> None:
@@ -214,6 +215,9 @@ def test_a_cached_schema_needs_no_request(server: RegistryServer) -> None:
         ({"type": "object"}, "text"),
         ({"type": "string"}, "text"),
         (True, "text"),
+        *[({"type": kind}, "text") for kind in (5, [["x"]], {"a": 1})],  # schemas of a registry need not be valid
+        ({"oneOf": 5}, "text"),
+        ({"type": "object", "properties": {"\ud800": {"type": "string"}}}, "text"),
         ({"type": "object", "properties": {"a": {"anyOf": [{"type": "null"}, {"type": "boolean"}]}}}, "bool"),
     ],
 )
