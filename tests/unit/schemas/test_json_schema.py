@@ -114,6 +114,15 @@ def test_columns_without_validation_name_bad_rows(registry: kafwire.SchemaRegist
     assert [letter.schema_id for letter in letters] == [1, None, None, 1]
 
 
+def test_a_schema_of_another_type_is_refused(server: RegistryServer) -> None:
+    number = server.register("names-value", '"string"')
+    made = kafwire.JsonSchema(kafwire.SchemaRegistry(server.url))
+    with pytest.raises(DecodeError, match=f"schema {number} is a schema of type AVRO, not JSON"):
+        made.deserialize(b"\0" + number.to_bytes(4, "big") + b"{}", context("names"))
+    assert made.arrow_type(columns("names")) == pa.string()
+    assert made.arrow_type(columns("")) is None
+
+
 def test_references_are_resolved_among_the_registered_schemas(server: RegistryServer) -> None:
     server.register("code", {"type": "string", "pattern": "^[A-Z]{3}$"}, kind="JSON")
     airport = {"type": "object", "properties": {"code": {"$ref": "code.json"}}, "required": ["code"]}

@@ -165,6 +165,24 @@ def test_a_schema_of_another_type_makes_bad_records(registry: SchemaRegistry, fl
     assert [each.data for each in seen[1:]] == [data, b"\0\0\0\0\x63\0", b"x"]
 
 
+@pytest.mark.parametrize("field", ["key", "value"])
+def test_bad_rows_of_a_header_framing_are_in_order_and_have_ids(
+    registry: SchemaRegistry, flight: Any, field: str
+) -> None:
+    seen: list[BadRecord] = []
+    made = kafwire.Protobuf(registry, flight, framing=ApicurioHeader(), register=True, on_bad=seen.append)
+    ctx = record(field=field)
+    data = made.serialize(flight(carrier="UA"), ctx)
+    assert dict(ctx.headers)[f"apicurio.protobuf.type{'.key' if field == 'key' else ''}"] == b"Flight"
+    named = [(f"apicurio.{field}.globalId", bytes(7) + bytes([number])) for number in (1, 99)]
+    headers = pa.array([[], [named[0]], [named[1]], ctx.headers], pa.map_(pa.string(), pa.binary()))
+    column = made.deserialize_column(
+        pa.array(["?", data[:-1], data, data], pa.binary()), ColumnContext("flights", field, 0, headers)
+    )
+    assert column.is_valid().to_pylist() == [False, False, False, True]
+    assert [(each.row, each.schema_id) for each in seen] == [(0, None), (1, 1), (2, 99)]
+
+
 def test_bytes_that_are_no_message_are_bad(registry: SchemaRegistry, flight: Any) -> None:
     made = kafwire.Protobuf(registry, flight, register=True)
     data = made.serialize(flight(carrier="UA"), record())
