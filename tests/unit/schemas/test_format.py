@@ -153,6 +153,18 @@ def test_columns_of_documents_are_written_as_they_are_or_encoded() -> None:
     made, ctx = kafwire.Json(), ColumnContext("t", "value")
     assert made.serialize_column(pa.array(['{"a": 1}', None]), ctx).to_pylist() == [b'{"a": 1}', None]
     assert made.serialize_column(pa.array([{"a": 1}, None]), ctx).to_pylist() == [b'{"a":1}', None]
+    for kind in (pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()):
+        column = pa.array(['{"a": 1}', None]).cast(pa.binary()).cast(kind)
+        assert made.serialize_column(column, ctx).to_pylist() == [b'{"a": 1}', None]
+    for column in (pa.array(['{"a": 1}']), pa.array(['{"a": 1}'], pa.large_string())):
+        assert made.serialize_column(column.dictionary_encode(), ctx).to_pylist() == [b'{"a": 1}']
+
+
+def test_a_direction_that_a_format_does_not_have_is_named_with_the_remedy() -> None:
+    with pytest.raises(NotImplementedError, match=r"Format has no method serialize: define it to send"):
+        Format().serialize(1, SerializationContext("t", "value", []))
+    with pytest.raises(NotImplementedError, match=r"Format has no method deserialize: define it to read"):
+        Format().deserialize(b"", SerializationContext("t", "value", []))
 
 
 def test_formats_without_a_registry_pickle() -> None:
