@@ -16,6 +16,7 @@ from kafwire.memory._buffer cimport kw_be32, kw_buf, kw_buf_new, kw_buf_unref, p
 from kafwire.records._arrow cimport ArrowArray, ArrowSchema, free_array, free_schema
 from kafwire.records._arrow_rows cimport FORM_OFFSETS_64, BytesView, Rows, RowsReader, bytes_at
 
+from kafwire.errors import ConfigError
 from kafwire.memory._buffer import seal_types
 
 
@@ -372,13 +373,16 @@ cdef Values from_list(list values):
 
 
 def values_of(source):
-    """Iterate over `source` as Values: Arrow data, binary or with a column `value`, or a list of bytes and None.
+    """Iterate over `source` as Values, one at least: Arrow data, binary or with a column `value`, or a list of bytes and None.
 
     Raises ConfigError for anything else.
     """
     cdef Rows rows
-    cdef Values made
+    cdef Values made = None
     if isinstance(source, (list, tuple)):
+        for value in source:
+            if value is not None and not isinstance(value, (bytes, bytearray, memoryview)):
+                raise ConfigError(f"a list of values has bytes and None, not {type(value).__name__}")
         yield from_list([None if value is None else bytes(value) for value in source])
         return
     for chunk in RowsReader(source):
@@ -388,6 +392,8 @@ def values_of(source):
         made.held = rows
         made.length = rows.view.length
         yield made
+    if made is None:  # a stream without chunks has no rows, but columns
+        yield from_list([])
 
 
 def decode_part(Layout layout not None, Table table not None, Values values not None, int64_t first, schema_of, *,
