@@ -11,9 +11,9 @@ from kafwire.admin.asking import error_of
 from kafwire.admin.operations import operations_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
-from kafwire.admin.requirements import is_lacking, needs, newer_needed
 from kafwire.admin.routes import ANY, Route
 from kafwire.cluster.broker_connection import SOFTWARE_VERSION
+from kafwire.cluster.requirements import is_lacking, needs, newer_needed
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, ProtocolError
 from kafwire.integers import integer

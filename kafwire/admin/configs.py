@@ -11,8 +11,8 @@ from kafwire.admin.asking import error_of
 from kafwire.admin.config_resources import TYPES, ConfigResource, resource_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import AdminRequests
-from kafwire.admin.requirements import is_lacking, needs, newer_needed
 from kafwire.admin.routes import ANY
+from kafwire.cluster.requirements import is_lacking, needs, newer_needed
 from kafwire.errors import ConfigError, KafkaError, ProtocolError
 from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.interfaces import Work

@@ -18,7 +18,6 @@ from kafwire.admin.group_types import SHARE
 from kafwire.admin.groups import OTHER_TYPE
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import AdminRequests
-from kafwire.admin.requirements import needs
 from kafwire.admin.routes import AT_COORDINATOR, Coordinators
 from kafwire.cluster.coordinator import GROUP
 from kafwire.cluster.group_offsets import MEMBERS_ONLY
@@ -32,6 +31,7 @@ from kafwire.cluster.offset_requests import (
     fetched,
     fetched_groups,
 )
+from kafwire.cluster.requirements import needs
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, ConfigError, KafkaError, ProtocolError, broker_error
 from kafwire.lazy_dataclass import dataclass

@@ -30,9 +30,9 @@ from kafwire.admin.group_types import (
 )
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import AdminRequests
-from kafwire.admin.requirements import needs
 from kafwire.admin.routes import Coordinators
 from kafwire.cluster.coordinator import GROUP
+from kafwire.cluster.requirements import needs
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, ProtocolError, broker_error
 from kafwire.runtime.interfaces import Work

@@ -11,7 +11,7 @@ from kafwire import protocol
 from kafwire.admin.arguments import node_of, text_of, timeout_ms_of
 from kafwire.admin.asking import error_of
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
-from kafwire.admin.requirements import needs
+from kafwire.cluster.requirements import needs
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, ProtocolError
 from kafwire.integers import integer

@@ -11,9 +11,9 @@ from kafwire.admin.asking import error_of
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.replica_arguments import Directories, Reassigned, TopicPartitionReplica, replica_of
 from kafwire.admin.requests import BROKER_TIMEOUT_MS, AdminRequests
-from kafwire.admin.requirements import needs
 from kafwire.admin.routes import Route
 from kafwire.cluster.offset_requests import by_topic
+from kafwire.cluster.requirements import needs
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, broker_error
 from kafwire.lazy_dataclass import dataclass

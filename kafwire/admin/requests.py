@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from kafwire.admin.arguments import timeout_ms_of
 from kafwire.admin.asking import Send, ask, error_of
 from kafwire.admin.outcomes import Outcomes
-from kafwire.admin.requirements import needs
 from kafwire.admin.routes import AnyBroker, Coordinators, GivenBrokers, Leaders, Route
 from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.requirements import needs
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Work
 

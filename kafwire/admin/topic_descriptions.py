@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from kafwire import protocol
 from kafwire.admin.asking import error_of
 from kafwire.admin.operations import operations_of
-from kafwire.admin.requirements import is_lacking, needs
+from kafwire.cluster.requirements import is_lacking, needs
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, ProtocolError
 from kafwire.lazy_dataclass import dataclass

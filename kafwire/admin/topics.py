@@ -146,7 +146,7 @@ class TopicCalls(AdminRequests):
                 for key in asked
             ]
             names = [key for key in asked if isinstance(key, str)]
-            message = request(topics=states, topic_names=names[:], timeout_ms=BROKER_TIMEOUT_MS)
+            message = request(topics=states, topic_names=names, timeout_ms=BROKER_TIMEOUT_MS)
             response = await delete_topics(partial(route.call, broker), message)
             wanted = set(asked)
             found: dict[Topic, KafkaError | None] = {}
@@ -176,7 +176,7 @@ class TopicCalls(AdminRequests):
         async def send(broker: int, names: list[str]) -> Mapping[str, KafkaError | None]:
             topics = [asked[name] for name in names]
             message = request(topics=topics, timeout_ms=BROKER_TIMEOUT_MS, validate_only=only)
-            response = await route.call(broker, message)
+            response = await delete_topics(partial(route.call, broker), message)
             return {
                 each.name: error_of(each, f"adding partitions to {each.name!r}", "CreatePartitions", topic=each.name)
                 for each in response.results

@@ -51,12 +51,10 @@ class ServerProfile:
         title: the product.
         described: the release or the date that the sources are about.
         differences: all known differences.
-        versions: the advertised versions of APIs; None: those of the embedded broker.
-        absent: APIs that are not served; None: all that `versions` lacks.
+        versions: the advertised versions of the APIs that it serves; None: those of the embedded broker.
         features: the finalised levels of features (KIP-584).
         configs: broker options with other defaults.
         codecs: numbers of the codecs that it stores, as in a batch's attributes; None: all.
-        idle_ms: a connection closes after this time without a request; None: never.
         refuses_newer_api_versions: it closes a connection on an ApiVersions version that it does not know, instead of a
             response with the versions that it knows (KIP-511).
         lists_all_to_newer: its response to an unknown ApiVersions version lists all APIs.
@@ -68,20 +66,16 @@ class ServerProfile:
     described: str
     differences: tuple[Difference, ...]
     versions: Mapping[str, Range | None]
-    absent: frozenset[str] | None = None
     features: Mapping[str, int] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
     codecs: frozenset[int] | None = None
-    idle_ms: float | None = None
     refuses_newer_api_versions: bool = False
     lists_all_to_newer: bool = False
     replication_factor: int | None = None
 
     def range_of(self, api: str, ours: Range) -> Range | None:
         """Return the advertised versions of an API that the embedded broker serves in `ours`; None: not offered."""
-        if api in self.absent if self.absent is not None else api not in self.versions:
-            return None
-        return self.versions.get(api) or ours
+        return (self.versions[api] or ours) if api in self.versions else None
 
 
 def _versions(table: str) -> Mapping[str, Range | None]:
@@ -161,7 +155,6 @@ TxnOffsetCommit 0-3
             "The response to an unknown ApiVersions version lists all APIs, not ApiVersions alone.",
             f"{_HANDLERS}/api_versions.cc",
         ),
-        Difference("An unknown version of another API closes the connection.", f"{_REDPANDA}/kafka/server/requests.cc"),
         Difference(
             "A batch has at most 1,048,576 bytes (kafka_batch_max_bytes); in Kafka 1,048,588.",
             f"{_REDPANDA}/config/configuration.cc",
@@ -208,9 +201,8 @@ SaslAuthenticate 0-1
 SaslHandshake 0-1
 SyncGroup 0-5
 """),
-    configs={"socket.request.max.bytes": "1046528"},
+    configs={"socket.request.max.bytes": "1046528", "connections.max.idle.ms": "240000"},
     codecs=frozenset({0}),
-    idle_ms=240_000.0,
     refuses_newer_api_versions=True,
     differences=(
         Difference(
@@ -248,8 +240,11 @@ SyncGroup 0-5
             "Compressed batches fail with UNSUPPORTED_FOR_MESSAGE_FORMAT. Premium and Dedicated take gzip.",
             f"{_AZURE}/apache-kafka-troubleshooting-guide",
         ),
-        Difference("A request of more than 1,046,528 bytes closes the connection.", _AZURE_CONFIGURATIONS),
-        Difference("A connection without requests for 240 s closes.", _AZURE_CONFIGURATIONS),
+        Difference(
+            "A request of more than 1,046,528 bytes closes the connection; in Kafka of more than 104,857,600.",
+            _AZURE_CONFIGURATIONS,
+        ),
+        Difference("A connection without requests for 240 s closes; in Kafka after 600 s.", _AZURE_CONFIGURATIONS),
         Difference("All partitions have one address.", _AZURE_OVERVIEW, is_modelled=False),
         Difference(
             "TLS and SASL are mandatory: PLAIN with a connection string, or OAUTHBEARER.",
@@ -341,48 +336,74 @@ AUTOMQ = ServerProfile(
     title="AutoMQ",
     described="source of 2026-08-21, made from Kafka 3.9",
     versions=_versions("""
+AddOffsetsToTxn 0-4
+AddPartitionsToTxn 0-5
 AddRaftVoter 0
+AlterClientQuotas 0-1
+AlterConfigs 0-2
 AlterPartitionReassignments 0
+AlterReplicaLogDirs 0-2
+AlterUserScramCredentials 0
 ApiVersions 0-4
 ConsumerGroupDescribe 0
 ConsumerGroupHeartbeat 0
+CreateAcls 0-3
+CreateDelegationToken 0-3
+CreatePartitions 0-3
+CreateTopics 0-7
+DeleteAcls 0-3
 DeleteGroups 0-2
+DeleteRecords 0-2
+DeleteTopics 0-6
+DescribeAcls 0-3
+DescribeClientQuotas 0-1
 DescribeCluster 0-1
+DescribeConfigs 0-4
+DescribeDelegationToken 0-3
 DescribeGroups 0-5
 DescribeLogDirs 0-4
+DescribeProducers 0
 DescribeQuorum 0-1
+DescribeTopicPartitions 0
+DescribeTransactions 0
+DescribeUserScramCredentials 0
+ElectLeaders 0-2
 EndTxn 0-4
+ExpireDelegationToken 0-2
 Fetch 0-17
+FindCoordinator 0-6
+GetTelemetrySubscriptions 0
+Heartbeat 0-4
+IncrementalAlterConfigs 0-1
+InitProducerId 0-5
+JoinGroup 0-9
+LeaveGroup 0-5
+ListConfigResources 0
+ListGroups 0-5
 ListOffsets 0-8
+ListPartitionReassignments 0
 ListTransactions 0-1
 Metadata 0-12
 OffsetCommit 0-9
+OffsetDelete 0
 OffsetFetch 0-9
+OffsetForLeaderEpoch 0-4
 Produce 0-11
+PushTelemetry 0
+RemoveRaftVoter 0
+RenewDelegationToken 0-2
+SaslAuthenticate 0-2
+SaslHandshake 0-1
+SyncGroup 0-5
 TxnOffsetCommit 0-4
+UnregisterBroker 0
 UpdateFeatures 0-1
 WriteTxnMarkers 0-1
 """),
-    absent=frozenset(
-        {
-            "AlterShareGroupOffsets",
-            "DeleteShareGroupOffsets",
-            "DescribeShareGroupOffsets",
-            "ListConfigResources",
-            "ShareAcknowledge",
-            "ShareFetch",
-            "ShareGroupDescribe",
-            "ShareGroupHeartbeat",
-            "StreamsGroupDescribe",
-            "StreamsGroupHeartbeat",
-            "StreamsGroupTopologyDescriptionUpdate",
-            "UnregisterController",
-        }
-    ),
     features={"metadata.version": 20},
     replication_factor=1,
     differences=(
-        Difference("It has the APIs of Kafka 3.9, in the versions below.", _AUTOMQ_MESSAGES),
+        Difference("It has the APIs of Kafka 3.9 without unstable versions, as below.", _AUTOMQ_MESSAGES),
         Difference("It has APIs of its own, with keys from 501 on.", _AUTOMQ_MESSAGES, is_modelled=False),
         Difference("Share groups are unstable, so they are not offered; streams groups are missing.", _AUTOMQ_MESSAGES),
         Difference(
@@ -412,6 +433,6 @@ def profile_of(server: str | ServerProfile) -> ServerProfile:
     if isinstance(server, ServerProfile):
         return server
     if server not in PROFILES:
-        meant = "".join(f"; {name} is meant?" for name in similar(server, PROFILES))
-        raise ValueError(f"server={server!r} is unknown{meant} The servers are {', '.join(PROFILES)}")
+        meant = "".join(f" (is {name} meant?)" for name in similar(server, PROFILES)[:1])
+        raise ValueError(f"server={server!r} is unknown{meant}: the servers are {', '.join(PROFILES)}")
     return PROFILES[server]

@@ -74,6 +74,7 @@ class _Peer:
     socket: Any
     connection: ClientConnection
     listener: Listener
+    active_ms: float  # the time of its last bytes
     handshake: Timer | None = None  # the deadline of a TLS handshake in progress
     has_greeted: bool = False  # the client's first bytes are TLS
     is_refused: bool = False  # they are not: the server waits for the client's end
@@ -85,7 +86,6 @@ class _Peer:
     backlog: deque[bytearray] = field(default_factory=deque)
     is_busy: bool = False
     muted_until: float = 0.0
-    heard_ms: float = 0.0  # the time of its last bytes
     outgoing: deque[memoryview | FileSpan] = field(default_factory=deque)
     ends: bool = False  # the connection closes when all is sent
     events: int = 0
@@ -262,7 +262,7 @@ class SocketServer:
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = self.state.connect(listener.node, listener.name, address[0], secured=listener.is_secured)
-        peer = _Peer(accepted, connection, listener)
+        peer = _Peer(accepted, connection, listener, self.now_ms)
         if listener.context is not None:
             try:
                 peer.socket = listener.context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
@@ -272,27 +272,20 @@ class SocketServer:
                 return
             peer.handshake = self.state.timers.at(self.now_ms + self.handshake_ms, lambda: self._close(peer))
         self._peers[connection] = peer
-        self._limit_idleness(peer)
+        self._close_when_idle(peer)
         self._watch(peer)
 
-    def _limit_idleness(self, peer: _Peer) -> None:
-        """Close the connection after the idle time of the profile's server, counted from its last bytes."""
-        profile = self.state.profile
-        if profile is None or profile.idle_ms is None:
+    def _close_when_idle(self, peer: _Peer) -> None:
+        """Close the connection when `connections.max.idle.ms` have passed without bytes and without a request."""
+        idle_ms = self.state.config_int("connections.max.idle.ms")
+        if idle_ms < 0 or not peer.connection.is_open:
             return
-        idle_ms = profile.idle_ms
-        peer.heard_ms = self.now_ms
-
-        def check() -> None:
-            left_ms = peer.heard_ms + idle_ms - self.now_ms
-            if not peer.connection.is_open:
-                return
-            if left_ms > 0 or peer.is_busy:
-                self.state.timers.at(self.now_ms + max(left_ms, 1.0), check)
-            else:
-                self._close(peer)
-
-        self.state.timers.at(self.now_ms + idle_ms, check)
+        left_ms = peer.active_ms + idle_ms - self.now_ms
+        if left_ms > 0 or peer.is_busy:
+            after_ms = idle_ms if peer.is_busy else left_ms
+            self.state.timers.at(self.now_ms + after_ms, lambda: self._close_when_idle(peer))
+        else:
+            self._close(peer)
 
     def _watch(self, peer: _Peer) -> None:
         """Register the events that this connection can handle now."""
@@ -385,7 +378,7 @@ class SocketServer:
                 self._close(peer)
                 return
             taken += size
-            peer.heard_ms = self.now_ms
+            peer.active_ms = self.now_ms
             if peer.frame is not None:
                 peer.filled += size
                 self._end_frame(peer)
@@ -521,6 +514,7 @@ class SocketServer:
                 if type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError"):
                     return
                 raise
+            peer.active_ms = self.now_ms
             while sent > 0:
                 first = peer.outgoing[0]
                 size = first.size if isinstance(first, FileSpan) else len(first)

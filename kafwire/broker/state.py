@@ -174,6 +174,12 @@ class ClusterState:
         """Return a boolean broker option."""
         return self.config(name).strip().lower() == "true"
 
+    def replication_factor(self, asked: int = -1) -> int:
+        """Return the replication factor of a new topic; -1: the default is asked for."""
+        if self.profile is not None and self.profile.replication_factor is not None:
+            return self.profile.replication_factor
+        return self.config_int("default.replication.factor") if asked == -1 else asked
+
     def set_features(self, levels: Mapping[str, int]) -> None:
         """Change the finalised levels of features; the caller has checked them."""
         self.features |= levels

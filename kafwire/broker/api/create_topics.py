@@ -66,8 +66,6 @@ def _size_problem(state: ClusterState, topics: list[Any]) -> Problem | None:
 def create(state: ClusterState, asked: Any, *, validate_only: bool) -> Any:
     """Create a topic, if it may be created. Return its part of the response."""
     result = protocol.CreateTopicsResponse.CreatableTopicResult(name=asked.name, error_message=None)
-    if state.profile is not None and state.profile.replication_factor and asked.replication_factor > 0:
-        asked.replication_factor = state.profile.replication_factor
     problem = _name_problem(state, asked.name) or _config_problem(state, asked) or _placement_problem(state, asked)
     if problem is not None:
         result.error_code, result.error_message = problem
@@ -79,8 +77,7 @@ def create(state: ClusterState, asked: Any, *, validate_only: bool) -> Any:
         count, factor = len(assignments), len(assignments[0])
     else:
         count = state.config_int("num.partitions") if asked.num_partitions == -1 else asked.num_partitions
-        factor = asked.replication_factor
-        factor = state.config_int("default.replication.factor") if factor == -1 else factor
+        factor = state.replication_factor(asked.replication_factor)
     configs = {config.name: config.value for config in asked.configs}
     if validate_only:
         result.topic_id = state.make_id()
@@ -134,8 +131,7 @@ def _placement_problem(state: ClusterState, asked: Any) -> Problem | None:
         )
     if asked.num_partitions < -1 or asked.num_partitions == 0:
         return ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
-    factor = asked.replication_factor
-    return factor_problem(state, state.config_int("default.replication.factor") if factor == -1 else factor)
+    return factor_problem(state, state.replication_factor(asked.replication_factor))
 
 
 def _assignments_problem(state: ClusterState, asked: Any) -> Problem | None:

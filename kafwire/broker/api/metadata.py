@@ -95,7 +95,7 @@ def _look_up(state: ClusterState, request: Request, name: str | None, topic_id: 
         # As in Kafka, where the controller creates the topic meanwhile.
         state.after(
             state.creation_ms, lambda: state.topics.find(name) or state.topics.create(
-                name, state.config_int("num.partitions"), state.config_int("default.replication.factor")
+                name, state.config_int("num.partitions"), state.replication_factor()
             )
         )  # fmt: skip
     return response.MetadataResponseTopic(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafwire import protocol
+from kafwire.cluster.requirements import is_lacking
 from kafwire.consumer.group.member import Partition, Topics
 from kafwire.consumer.group.membership import (
     COORDINATOR_MOVED,
@@ -212,7 +213,7 @@ class ConsumerMembership:
         if self.state is State.LEAVING:
             self.state = State.OUT
             return []
-        if isinstance(error, ProtocolError) and error.api == type(message).__name__:  # the broker lacks the API
+        if isinstance(error, ProtocolError) and is_lacking(error, type(message)):
             text = f"{FATAL_ADVICE[ErrorCode.UNSUPPORTED_VERSION]}: {error.message}"
             return self._fail(Fail(ProtocolError(text, api=error.api, version=error.version)))
         if isinstance(error, ENDS):

@@ -8,7 +8,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.admin import ConfigResource
-from kafwire.admin.requirements import needs
+from kafwire.cluster.requirements import needs
 from kafwire.errors import (
     AdminError,
     BrokerError,
