@@ -15,12 +15,11 @@ import pytest
 from hypothesis import settings
 
 from tests.support import seeds
-from tests.support.broker.server_gaps import judge_gap
 
 if TYPE_CHECKING:
     from kafwire.testing import EmbeddedKafka, KafkaCluster
 
-pytest_plugins = ["kafwire.testing.pytest_plugin", "tests.support.parts"]
+pytest_plugins = ["kafwire.testing.pytest_plugin", "tests.support.parts", "tests.support.broker.server_gaps"]
 
 # Where a test may be skipped, what it says then, and why that is no gap. For any other reason, it has failed; and for
 # any at all where $KAFWIRE_NO_SKIPS is set, as what the tests need was installed for them.
@@ -215,7 +214,6 @@ def _unforeseen(report: pytest.TestReport | pytest.CollectReport) -> str:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failed test says how its choices are repeated; one that is skipped for no reason that is listed has failed."""
     report = yield
-    judge_gap(item, report)
     if report.skipped and not hasattr(report, "wasxfail") and (problem := _unforeseen(report)):
         report.outcome = "failed"
         report.longrepr = problem

@@ -13,7 +13,7 @@ from kafwire import Client, Producer, protocol, scan
 from kafwire.cluster.broker_connection import host_and_port
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthenticationError, AuthorizationError, BrokerError, ConfigError, KafkaError, ProtocolError
-from kafwire.protocol.versions import lacking, release
+from kafwire.protocol.versions import ALWAYS_NEEDED, lacking, release
 from kafwire.security.tls import described
 
 __all__ = ["Finding", "examine"]
@@ -133,10 +133,11 @@ def connect(addresses: list[tuple[Any, ...]], port: int, timeout_s: float) -> Fi
 
 def judge_versions(versions: Mapping[int, tuple[int, int]]) -> Finding:
     """Compare a broker's API versions with those that kafwire needs."""
-    missing = lacking(versions)
-    if not missing:
-        return Finding("versions", True, "the broker has all APIs and versions that kafwire needs")
-    return Finding("versions", False, "; ".join(missing), "upgrade the broker; see docs/reference/compatibility.md")
+    if missing := lacking(versions, ALWAYS_NEEDED):
+        return Finding("versions", False, "; ".join(missing), "upgrade the broker; see docs/reference/compatibility.md")
+    if missing := lacking(versions):
+        return Finding("versions", True, f"the broker lacks some APIs, for these uses alone: {'; '.join(missing)}")
+    return Finding("versions", True, "the broker has all APIs and versions that kafwire needs")
 
 
 def judge_advertised(server: str, brokers: Sequence[Any], timeout_s: float) -> list[Finding]:

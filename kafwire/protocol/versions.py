@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafwire import protocol
@@ -30,15 +30,18 @@ def choose(
     return version
 
 
-# The APIs that a client needs of a broker, by purpose, each from the version `LEAST` of its request on.
+# The APIs that a client needs of a broker, by purpose, each from the version `LEAST` of its request on. Without those of
+# a purpose that is not in `ALWAYS_NEEDED`, a client has all other uses.
 NEEDED: dict[str, tuple[str, ...]] = {
     "everything": ("ApiVersions", "Metadata"),
-    "reading": ("Fetch", "ListOffsets", "OffsetForLeaderEpoch"),
+    "reading": ("Fetch", "ListOffsets"),
     "sending": ("Produce", "InitProducerId"),
     "a group's offsets": ("FindCoordinator", "OffsetCommit", "OffsetFetch"),
     "transactions": ("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"),
     "topics and their configuration": ("CreateTopics", "DeleteTopics", "DescribeConfigs"),
+    "checking a follower's log": ("OffsetForLeaderEpoch",),
 }
+ALWAYS_NEEDED = ("everything", "reading", "sending")
 # The feature of transactions (KIP-584). From level 2 on, each transaction has an epoch of its own, and Produce,
 # TxnOffsetCommit and EndTxn have other effects (KIP-890).
 TRANSACTION_FEATURE = "transaction.version"
@@ -47,11 +50,11 @@ TRANSACTION_V2 = 2
 OLDEST_KAFKA = "3.0"
 
 
-def lacking(offered: Mapping[int, tuple[int, int]]) -> list[str]:
-    """List the requirements of kafwire that a broker does not meet, as sentences."""
+def lacking(offered: Mapping[int, tuple[int, int]], purposes: Iterable[str] = NEEDED) -> list[str]:
+    """List the requirements of kafwire, for these purposes, that a broker does not meet, as sentences."""
     found = []
-    for purpose, apis in NEEDED.items():
-        for name in apis:
+    for purpose in purposes:
+        for name in NEEDED[purpose]:
             request: Any = protocol.MESSAGES[f"{name}Request"]
             key, least = request.api_key, request.LEAST
             versions = offered.get(key)

@@ -39,7 +39,7 @@ def wire_batches(cluster: KafkaCluster, topic: str, partition: int = 0) -> list[
             replica_id=-1,
             max_wait_ms=100,
             min_bytes=1,
-            topics=[request.FetchTopic(topic_id=info.topic_id, partitions=[part])],
+            topics=[request.FetchTopic(topic=topic, topic_id=info.topic_id, partitions=[part])],
         )
         response = client.call(message, broker=info.partitions[partition].leader)
     data = response.responses[0].partitions[0].records
