@@ -30,8 +30,8 @@ def choose(
     return version
 
 
-# The APIs that a client needs of a broker, by purpose, each from the version `LEAST` of its request on. Without those of
-# a purpose that is not in `ALWAYS_NEEDED`, a client has all other uses.
+# The APIs that a client needs of a broker, by purpose, each from the version `LEAST` of its request on. A broker that
+# lacks those of a purpose outside `ALWAYS_NEEDED` serves all others.
 NEEDED: dict[str, tuple[str, ...]] = {
     "everything": ("ApiVersions", "Metadata"),
     "reading": ("Fetch", "ListOffsets"),

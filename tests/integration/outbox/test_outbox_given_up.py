@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -96,12 +96,12 @@ def shop(tmp_path: Path, bootstrap: str, topic_name: str) -> Iterator[Shop]:
 
 
 def run(outbox: Outbox, shop: Shop) -> None:
-    """Let a relay run until nothing is left."""
-    runner = threading.Thread(target=outbox.run)
-    runner.start()
-    deadlines.until(lambda: shop.left() == 0 or not runner.is_alive())
-    outbox.stop()
-    deadlines.ended(runner)
+    """Let a relay run until nothing is left; its error is the test's."""
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(outbox.run)
+        deadlines.until(lambda: shop.left() == 0 or running.done())
+        outbox.stop()
+        running.result(deadlines.PATIENCE_S)
 
 
 def test_a_relay_that_was_idle_for_long_goes_on(shop: Shop) -> None:

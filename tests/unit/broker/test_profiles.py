@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 import uuid
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +14,15 @@ import pytest
 import kafwire
 from kafwire.broker import dispatch
 from kafwire.broker.profiles import EVENT_HUBS, PROFILES, profile_of
-from kafwire.errors import BrokerError, ErrorCode, KafkaError, KafkaTimeoutError, ProtocolError
+from kafwire.errors import BrokerError, ErrorCode, KafkaError, KafkaTimeoutError, ProtocolError, TransactionFatalError
+from kafwire.outbox import Outbox, sqlite_schema
 from kafwire.protocol import ApiVersionsRequest, MetadataRequest
 from kafwire.testing import EmbeddedKafka
 from scripts import server_tables
+from tests.support.broker.server_gaps import GAPS, LEFT_OUT
 from tests.support.deadlines import until
 
+INTEGRATION = Path(__file__).parents[2] / "integration"
 servers = pytest.mark.parametrize("server", PROFILES)
 
 
@@ -26,6 +33,18 @@ def test_a_profile_names_apis_of_the_embedded_broker(server: str) -> None:
     assert set(profile.versions) <= known
     unshared = {its.name for its, _ in dispatch.offered(profile).values() if its.versions[0] > its.versions[1]}
     assert unshared == ({"OffsetForLeaderEpoch"} if server == "event-hubs" else set())
+
+
+def test_the_list_of_gaps_names_servers_and_tests() -> None:
+    files = {each.name: each.read_text() for each in INTEGRATION.rglob("test_*.py")}
+    for gap in GAPS:
+        assert gap.servers <= PROFILES.keys(), gap
+        file, _, test = gap.test.replace("\\", "").partition("::")
+        stem = re.split(r"[(\[]", test)[0]
+        assert f"def {stem or 'test_'}" in files[file], f"no test has the name of {gap.test!r}"
+    for server, folders in LEFT_OUT.items():
+        assert server in PROFILES
+        assert all((INTEGRATION.parents[1] / each).is_dir() for each in folders)
 
 
 @servers
@@ -171,6 +190,29 @@ def test_topics_are_deleted_by_name_where_ids_are_unknown(server: str) -> None:
         assert [topic.name for topic in client.call(MetadataRequest(topics=None)).topics] == ["c"]
         with pytest.raises(KafkaError, match=r"deleting a topic by its id needs Kafka 2\.8 or newer"):
             admin.delete_topics([uuid.uuid4()])
+
+
+def test_transactions_and_outboxes_end_where_their_apis_are_missing(tmp_path: Path) -> None:
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(tmp_path / "shop.db")
+
+    lacking = r"AddPartitionsToTxn was refused: the broker does not offer AddPartitionsToTxnRequest \(api key 24\)"
+    with EmbeddedKafka(server="event-hubs") as kafka:
+        with (
+            kafwire.Producer(kafka.bootstrap, transactional_id="t") as producer,
+            pytest.raises(TransactionFatalError, match=lacking),
+            producer.transaction(),
+        ):
+            producer.send("flights", b"EWR-IAH")
+        with closing(connect()) as database, database:
+            database.executescript(sqlite_schema())
+            database.execute("INSERT INTO outbox (topic, aggregate_key, payload) VALUES ('flights', 'k', 'v')")
+        with (
+            Outbox(connect, kafka.bootstrap, transactional_id="o") as outbox,
+            pytest.raises(TransactionFatalError, match=lacking),
+        ):
+            outbox.run()
+        assert kafka.records("flights") == []
 
 
 def test_operations_of_topics_name_the_kafka_that_has_them() -> None:
