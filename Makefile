@@ -5,7 +5,7 @@
 # make test-kerberos  run the tests of GSSAPI, none of which may be skipped: they need MIT Kerberos, which .ci/run installs
 # make test-postgresql  run the tests on PostgreSQL, none of which may be skipped: .ci/run installs Debian's package
 # make test-frames  run the tests of frames, none of which may be skipped: they need Dask and Ray, which it installs
-# make test-servers  run the tests of clients on each profile of another server (SERVERS=redpanda)
+# make test-servers  run the tests of clients on each profile of another server (SERVERS=redpanda ON_SERVERS=tests/integration/client)
 # make test-kcat  run the commands of docs/guide/porting/kcat.md with kcat itself: .ci/run installs Debian's package
 # make test-arrow  read Arrow streams by each library that takes them, old and new releases, which it downloads
 # make demo     stream the flights of 2013 through Spark, exactly once, and kill its driver (KAFKA=real: on Apache Kafka)
@@ -59,6 +59,7 @@ KAFKA ?=
 AREA ?=
 SHARD ?= all
 SERVERS ?= redpanda event-hubs warpstream automq
+ON_SERVERS ?= tests/integration
 SUITES ?= kafka-python
 export SUITES
 
@@ -99,8 +100,7 @@ test-postgresql: ready $(VENV)/has-postgresql
 	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q $(POSTGRESQL_TESTS)
 
 test-servers: ready
-	for server in $(SERVERS); do KAFKA=$$server $(BIN)/python -m pytest -q -n $(JOBS) -m either_kafka --timeout 240 tests/integration \
-	    $(addprefix --ignore tests/integration/,outbox frames) || exit 1; done
+	for server in $(SERVERS); do KAFKA=$$server $(BIN)/python -m pytest -q -n $(JOBS) --timeout 240 $(ON_SERVERS) || exit 1; done
 
 test-kcat: ready
 	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q tests/integration/docs/test_docs_porting_kcat.py

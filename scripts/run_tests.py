@@ -39,6 +39,8 @@ UNIT = [*PYTEST, "-n", str(JOBS), "--maxschedchunk=8", "tests/unit"]
 SPREAD = [*PYTEST, "-n", str(JOBS + 2), "--dist", "loadgroup", "--ignore=tests/fuzz"]
 REAL = [*SPREAD, "--ignore=tests/unit"]
 OTHERS = [PYTHON, "scripts/other_pythons.py"]
+# Tests that each profile of a server passes in a few seconds (tests/support/broker/server_gaps.py).
+ON_SERVERS = [f"tests/integration/{name}" for name in ("admin", "client", "consumer/test_scan_and_batching.py")]
 # The tests that commits run in turn (tests/support/parts.py).
 WITHOUT, ONLY = "--in-turn=without", "--in-turn=only"
 
@@ -74,6 +76,7 @@ SHARDS = [
     *parted("clusters that are struck, and machines", 2, [*SPREAD, ONLY, "tests"]),
     *parted("Java's classes", 3, [*REAL, "tests/conformance"], MORE),
     *(Step(f"unit on Python {a}.{b}", [*OTHERS, "--only", f"{a}.{b}"]) for a, b in sorted(interpreters())),
+    Step("some clients on profiles of servers", ["make", "test-servers", f"ON_SERVERS={' '.join(ON_SERVERS)}"]),
 ]
 # And what takes longer, on demand.
 LONG = [
