@@ -97,7 +97,7 @@ def command(
         raise click.UsageError("--plain needs --security: without it the listener is plain anyway")
     wanted = _topics(topics)
     options: dict[str, Any] = {"configs": _configs(properties), "data": data, "host": host, "advertised": advertised}
-    options["server"] = server
+    options |= {"server": server}
     if security:
         listeners = [_protocol(text) for text in security]
         names = [name for name, _ in listeners]

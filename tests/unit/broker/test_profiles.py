@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
+import socket
 import sqlite3
+import struct
 import uuid
 from contextlib import closing
 from pathlib import Path
@@ -19,10 +20,8 @@ from kafwire.outbox import Outbox, sqlite_schema
 from kafwire.protocol import ApiVersionsRequest, MetadataRequest
 from kafwire.testing import EmbeddedKafka
 from scripts import server_tables
-from tests.support.broker.server_gaps import GAPS, LEFT_OUT
 from tests.support.deadlines import until
 
-INTEGRATION = Path(__file__).parents[2] / "integration"
 servers = pytest.mark.parametrize("server", PROFILES)
 
 
@@ -33,18 +32,6 @@ def test_a_profile_names_apis_of_the_embedded_broker(server: str) -> None:
     assert set(profile.versions) <= known
     unshared = {its.name for its, _ in dispatch.offered(profile).values() if its.versions[0] > its.versions[1]}
     assert unshared == ({"OffsetForLeaderEpoch"} if server == "event-hubs" else set())
-
-
-def test_the_list_of_gaps_names_servers_and_tests() -> None:
-    files = {each.name: each.read_text() for each in INTEGRATION.rglob("test_*.py")}
-    for gap in GAPS:
-        assert gap.servers <= PROFILES.keys(), gap
-        file, _, test = gap.test.replace("\\", "").partition("::")
-        stem = re.split(r"[(\[]", test)[0]
-        assert f"def {stem or 'test_'}" in files[file], f"no test has the name of {gap.test!r}"
-    for server, folders in LEFT_OUT.items():
-        assert server in PROFILES
-        assert all((INTEGRATION.parents[1] / each).is_dir() for each in folders)
 
 
 @servers
@@ -82,26 +69,18 @@ def test_a_client_learns_the_versions_of_the_profile(server: str) -> None:
     assert levels == PROFILES[server].features
 
 
-def _newest_asked(kafka: EmbeddedKafka) -> list[int]:
-    return [each.version for each in kafka.requests("ApiVersions")]
-
-
-def test_event_hubs_closes_connections_on_a_newer_api_versions_request() -> None:
-    with EmbeddedKafka(server="event-hubs") as kafka, kafwire.Client(kafka.bootstrap) as client:
-        client.call(ApiVersionsRequest(client_software_name="kafwire", client_software_version="1"))
-        assert max(_newest_asked(kafka)) <= 3 < ApiVersionsRequest.max_stable_version
-
-
-def test_redpanda_lists_all_apis_to_a_newer_api_versions_request() -> None:
-    from kafwire.broker.frames import read_request
-    from kafwire.broker.state import ClusterState
-
-    state = ClusterState(profile=PROFILES["redpanda"])
-    request = read_request(state.connect(1), bytes.fromhex("0012 0005 00000001 ffff 00"))
-    dispatch.receive(state, request, 0.0)
-    ((_, response),) = state.take_replies()
-    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert len(response.api_keys) == len(dispatch.offered(PROFILES["redpanda"]))
+@pytest.mark.parametrize(("server", "listed"), [("redpanda", 42), ("event-hubs", None), ("automq", 1)])
+def test_an_unknown_version_of_api_versions(server: str, listed: int | None) -> None:
+    """The response, in version 0, lists all APIs or ApiVersions alone; or the connection closes."""
+    with EmbeddedKafka(server=server) as kafka:
+        host, _, port = kafka.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port)), 30) as connection, connection.makefile("rb") as received:
+            connection.sendall(bytes.fromhex("0000000b 0012 0006 00000001 ffff 00"))
+            size = int.from_bytes(received.read(4), "big")
+            code, count = struct.unpack_from("!hi", received.read(size), 4) if size else (0, None)
+        assert (code, count) == (0 if listed is None else ErrorCode.UNSUPPORTED_VERSION, listed)
+        with kafwire.Client(kafka.bootstrap) as client:
+            assert client.metadata().brokers
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd", "lz4", "snappy"])

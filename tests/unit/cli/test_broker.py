@@ -14,7 +14,9 @@ import psutil
 import pytest
 
 import kafwire
+from kafwire.broker.profiles import PROFILES
 from kafwire.broker.security.security import USERS
+from kafwire.errors import ProtocolError
 
 COMMAND = [sys.executable, "-m", "kafwire", "broker"]
 
@@ -44,6 +46,20 @@ def test_it_serves_and_makes_topics_and_ends_by_a_signal() -> None:
             assert producer.partitions_for("made-by-itself") == {0, 1}
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 143
+
+
+def test_it_is_like_another_server() -> None:
+    with (
+        running("--port", "0", "--server", "event-hubs") as (bootstrap, _),
+        kafwire.Admin(bootstrap) as admin,
+        pytest.raises(ProtocolError, match="does not offer DescribeAclsRequest"),
+    ):
+        admin.describe_acls()
+    shown = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True, timeout=30).stdout
+    assert all(name in shown for name in PROFILES)
+    wrong = subprocess.run([*COMMAND, "--server", "redpand"], capture_output=True, text=True, check=False, timeout=30)
+    assert wrong.returncode == 2
+    assert "server='redpand' is unknown (is redpanda meant?): the servers are redpanda, event-hubs" in wrong.stderr
 
 
 def test_nodes_have_consecutive_ports() -> None:
