@@ -69,6 +69,7 @@ GAPS = [
         "event-hubs warpstream",
         "the API is missing",
         (r"test_configs\.py::test_(options|subscriptions)_of", _lacks("IncrementalAlterConfigs")),
+        (r"test_scan_kafka\.py::test_a_record_with_the_time_of_a_producer", _lacks("IncrementalAlterConfigs")),
         (r"test_parquet_copy\.py::test_deleted_records_are_an_error_or_a_gap", _lacks("DeleteRecords")),
     ),
     *_gaps(
