@@ -80,7 +80,6 @@ with kafwire.Client("localhost:9092") as client:
 """
 )
 SETUP |= dict.fromkeys([f"share-groups-python-{number}" for number in (1, 2, 3)], SHARED)
-SETUP["streams-python-1"] = SETUP["streams-python-6"] = ORDERS
 FLIGHTS = """
 import kafwire
 with kafwire.Producer("localhost:9092") as producer:
@@ -114,18 +113,8 @@ with kafwire.Client("localhost:9092") as client:
     if "prices" in {topic.name for topic in client.metadata().topics}:
         client.delete_topic("prices")
 """
-CHANGED = """
-def print(*values):
-    import builtins
-    builtins.print(*values)
-    if values[0] == "the table:":
-        with kafwire.Producer("localhost:9092") as producer:
-            producer.send("prices", b"30", key=b"lamp")
-    else:
-        consumer.stop()
-"""
 SETUP |= {f"latest-value-python-{number}": PRICES for number in (2, 4)}
-SETUP |= {"latest-value-python-1": NO_PRICES, "latest-value-python-3": PRICES + CHANGED}
+SETUP["latest-value-python-1"] = NO_PRICES
 SETUP["client-python-4"] = IMPORTS
 SETUP["avro-python-3"] = (
     IMPORTS

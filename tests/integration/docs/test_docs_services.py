@@ -2,106 +2,21 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import os
-import signal
-import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from kafwire.testing import EmbeddedKafka
-from tests.support.deadlines import PATIENCE_S, ended, until
-from tests.support.doc_blocks import blocks, environment, write_files
+from tests.support.deadlines import ended, until
+from tests.support.doc_blocks import blocks, environment
+from tests.support.doc_servers import running, serving, values
 
 CELERY_CONFIG = """
 broker_url = "filesystem://"
 broker_transport_options = {"data_folder_in": "queue", "data_folder_out": "queue"}
 """
-
-
-def command(document: str, program: str) -> list[str]:
-    """The words of a command that a page shows."""
-    lines = [line for block in blocks("") if block.document == document for line in block.text.splitlines()]
-    (found,) = (line for line in lines if line.startswith(f"$ {program} "))
-    return found.removeprefix("$ ").split()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Server:
-    """A server of a page, in a process group of its own."""
-
-    def __init__(self, document: str, program: str, folder: Path, kafka: EmbeddedKafka) -> None:
-        write_files(document, folder, kafka.bootstrap)
-        self.folder = folder
-        self.port = free_port()
-        words = [word.replace("8000", str(self.port)) for word in command(document, program)]
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self.log = folder / "server.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                words,
-                cwd=folder,
-                env=environment() | {"PATH": path, "PYTHONUNBUFFERED": "1", "HOME": str(folder)},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    @property
-    def said(self) -> str:
-        return self.log.read_text()
-
-    def listens(self) -> bool:
-        assert self.process.poll() is None, self.said
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
-    def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
-        """The status of a response, and its JSON or text."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
-        connection.request(method, path, body)
-        response = connection.getresponse()
-        text = response.read().decode()
-        connection.close()
-        return response.status, json.loads(text) if text.startswith("{") else text
-
-    def terminate(self) -> None:
-        os.kill(self.process.pid, signal.SIGTERM)
-
-    def ended(self) -> None:
-        self.process.wait(PATIENCE_S)
-
-    def kill(self) -> None:
-        """Kill all its processes."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(PATIENCE_S)
-
-
-@contextmanager
-def serving(document: str, program: str, folder: Path, kafka: EmbeddedKafka) -> Iterator[Server]:
-    server = Server(document, program, folder, kafka)
-    try:
-        if program != "celery":
-            until(server.listens)
-        yield server
-    finally:
-        server.kill()
-
-
-def values(kafka: EmbeddedKafka, topic: str) -> list[bytes]:
-    return [record.value for record in kafka.records(topic)]
 
 
 def test_gunicorn_preloads_and_its_workers_flush_at_sigterm(kafka: EmbeddedKafka, tmp_path: Path) -> None:
@@ -124,7 +39,7 @@ def test_celery_workers_have_a_producer_each(kafka: EmbeddedKafka, tmp_path: Pat
     kafka.create_topic("flights")
     (tmp_path / "queue").mkdir()
     (tmp_path / "celeryconfig.py").write_text(CELERY_CONFIG)
-    with serving("processes", "celery", tmp_path, kafka) as server:
+    with running("processes", "celery", tmp_path, kafka) as server:
         call = "import tasks\nfor number in range(8): tasks.book.delay(f'flight {number}')"
         subprocess.run([sys.executable, "-c", call], cwd=tmp_path, env=environment(), check=True)
         until(lambda: len(kafka.records("flights")) == 8 or "Traceback" in server.said)
@@ -194,5 +109,7 @@ def test_no_other_file_is_shown() -> None:
         *(("processes", file) for file in ("events.py", "app.py", "gunicorn_config.py", "tasks.py")),
         *(("web-services", file) for file in ("service.py", "flask_service.py")),
         ("exactly-once", "billing.py"),  # test_docs_guide
+        *(("streams", file) for file in ("billing.py", "billing_exactly.py")),  # test_docs_programs
+        ("latest-value", "prices.py"),
         ("unit-tests", "conftest.py"),  # test_docs writes it beside the tests of that page
     }
