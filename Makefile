@@ -26,6 +26,7 @@
 # make format   apply ruff's automatic fixes
 # make prose    count sentences that stand for no noun of the code or of Kafka; PROSE="kafwire --list error"
 # make loc      print lines of code by package: library, tests, the rest
+# make docs     build the site of the documentation in build/site, and check its links and anchors
 # make dist     build the source distribution and the wheel in build/dist, test the wheel in an empty environment, and its speed
 #               (KAFWIRE_SOURCE_URL=https://...: the repository, for a package index; without it, links of README are text)
 # make wheels   build the wheels of all targets for each installed CPython in build/wheels, and test each as it can be here
@@ -74,7 +75,7 @@ KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*ke
 POSTGRESQL_TESTS := $(shell find tests -name 'test_*postgresql*.py')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all test-frames test-kerberos test-postgresql test-kcat test-arrow demo bench bench-strategies bench-sweep bench-spark dist wheels fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc prose jars ready clean
+.PHONY: build test test-all test-frames test-kerberos test-postgresql test-kcat test-arrow demo bench bench-strategies bench-sweep bench-spark dist docs wheels fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc prose jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -127,6 +128,9 @@ dist: ready $(VENV)/has-dist $(if $(filter x86_64,$(shell uname -m)),$(VENV)/has
 	$(BIN)/python -m scripts.dist
 	$(BIN)/python -m benchmarks.wheel build/dist/*.whl --least 0.9
 	KAFKA=real $(BIN)/python -m pytest -q --long tests/integration/docs/test_first_hour.py
+
+docs: $(VENV)/has-docs
+	$(BIN)/python -m scripts.site
 
 wheels: ready $(VENV)/has-dist $(VENV)/has-wheel
 	$(BIN)/python -m scripts.all_wheels

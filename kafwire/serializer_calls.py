@@ -248,18 +248,22 @@ def _serialized(codec: Codec, data: Any, topic: str, headers: Headers, part: str
 
 def _deserialized(codec: Codec, data: Any, topic: str, part: str, record: Record) -> Any:
     try:
-        if codec.alone is not None:
-            made = codec.alone(data)
-        elif codec.contextual is not None:
-            ctx = SerializationContext(topic, part, record.headers, record.partition, record.offset)
-            made = codec.contextual(data, ctx)
-        else:
-            made = codec.convert(data, topic, record.headers)
+        made = codec.alone(data) if codec.alone is not None else _value_of(codec, data, topic, part, record)
         if type(made) not in _PLAIN:
             _refuse_awaitable(made)
     except Exception as error:
         raise _failed(error, topic, part, record) from error
     return made
+
+
+def _value_of(codec: Codec, data: Any, topic: str, part: str, record: Record) -> Any:
+    """Call a deserializer, whose context has the place of the record."""
+    if codec.alone is not None:
+        return codec.alone(data)
+    if codec.contextual is not None:
+        ctx = SerializationContext(topic, part, record.headers, record.partition, record.offset)
+        return codec.contextual(data, ctx)
+    return codec.convert(data, topic, record.headers)
 
 
 # Types that are no awaitables: the check for awaitables costs more than most deserializers.
@@ -277,7 +281,10 @@ async def _awaited(
     codec: Codec, data: Any, topic: str, headers: Headers, part: str, record: Record | None = None
 ) -> Any:
     try:
-        made = codec.convert(data, topic, headers) if codec.alone is None else codec.alone(data)
+        if record is not None:
+            made = _value_of(codec, data, topic, part, record)
+        else:
+            made = codec.convert(data, topic, headers) if codec.alone is None else codec.alone(data)
         return await made if isinstance(made, Awaitable) else made
     except Exception as error:
         raise _failed(error, topic, part, record) from error

@@ -325,7 +325,10 @@ def _bytes_form(of: Type, node: Node, path: str, allowed: dict[str, int]) -> int
 
 def _is_own(branch: Type, node: Node) -> bool:
     """Return True if the decoder reads values of the branch into columns of this Arrow type."""
-    columns = Columns(branch)
+    try:
+        columns = Columns(branch)
+    except SchemaError:  # the decoder has no columns for it
+        return False
     number = columns.root.column
     return columns.columns[number].format == _values(node).format
 

@@ -106,6 +106,7 @@ class Avro(RegistryFormat):
         self._forget()
 
     def _forget(self) -> None:
+        self._referred: list[str] | None = None  # of the references
         self._types: dict[str, Type] = {}  # by text
         self._latest: dict[str, Type] = {}  # readers' schemas by subject
         self._writings: dict[str, _Writing] = {}  # by subject
@@ -113,7 +114,7 @@ class Avro(RegistryFormat):
         self._rows: dict[tuple[SchemaId, Type], RowReader] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_types", "_latest", "_writings", "_decoders", "_rows")
+        made = ("_referred", "_types", "_latest", "_writings", "_decoders", "_rows")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -126,11 +127,13 @@ class Avro(RegistryFormat):
         """Return the parsed schema of a text, with its references."""
         found = self._types.get(text)
         if found is None:
-            texts = []
-            for each in self._references:
-                there = self._registry.version(each.subject, each.version)
-                texts += [*texts_of(there.references), there.text]
-            found = self._types[text] = parse(text, dict.fromkeys(texts))
+            if self._referred is None:
+                texts = []
+                for each in self._references:
+                    there = self._registry.version(each.subject, each.version, deleted=True)
+                    texts += [*texts_of(there.references), there.text]
+                self._referred = list(dict.fromkeys(texts))
+            found = self._types[text] = parse(text, self._referred)
         return found
 
     def _writing(self, ctx: SerializationContext) -> _Writing:

@@ -71,7 +71,7 @@ class Format:
         Raises:
             Exception: the format has no form of the value.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no serialize")
+        raise NotImplementedError(f"{type(self).__name__} has no method serialize: define it to send")
 
     def deserialize(self, data: bytes, ctx: SerializationContext) -> Any:
         """Convert bytes to a key or value.
@@ -86,7 +86,7 @@ class Format:
         Raises:
             DecodeError: the bytes cannot be decoded, and `on_bad` is "error".
         """
-        raise NotImplementedError(f"{type(self).__name__} has no deserialize")
+        raise NotImplementedError(f"{type(self).__name__} has no method deserialize: define it to read")
 
     def serialize_column(self, column: pa.Array, ctx: SerializationContext) -> pa.Array:
         """Convert a column to a column of bytes. Here, row by row.

@@ -8,12 +8,16 @@ from kafwire import json_values
 from kafwire.errors import ConfigError
 from kafwire.json_columns import JsonDecoded, JsonDecoder
 from kafwire.schemas.format import Format, OnBadRecord
+from kafwire.schemas.text import Text
 from kafwire.serialization import SerializationContext
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Json"]
+
+# The Arrow types of documents; the forms of polars and DuckDB among them.
+_DOCUMENTS = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
 
 
 class Json(Format):
@@ -98,7 +102,9 @@ class Json(Format):
         """
         import pyarrow as pa
 
-        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if str(column.type) in _DOCUMENTS:
             return column.cast(pa.binary())
         return super().serialize_column(column, ctx)
 
@@ -116,7 +122,7 @@ class Json(Format):
             DecodeError: a document cannot be decoded, and `on_bad` is "error".
         """
         if self._decoder is None:
-            return self._texts(column, ctx)
+            return Text(on_bad=self.on_bad).deserialize_column(column, ctx)
         decoded = self.decode(column)
         self.report(decoded.bad, column, ctx)
         return decoded.to_struct()
@@ -136,21 +142,6 @@ class Json(Format):
         if self._decoder is None:
             raise ConfigError("Json() without a schema has no columns: give a pyarrow.Schema")
         return self._decoder.decode(column)
-
-    def _texts(self, column: pa.Array, ctx: SerializationContext) -> pa.Array:
-        import pyarrow as pa
-
-        try:
-            return column.cast(pa.string())
-        except pa.ArrowInvalid:  # the loop names the row
-            return pa.array([self._text(data, ctx, row) for row, data in enumerate(column.to_pylist())], pa.string())
-
-    def _text(self, data: bytes | None, ctx: SerializationContext, row: int) -> str | None:
-        try:
-            return None if data is None else data.decode()
-        except UnicodeDecodeError as error:
-            self.bad(data, ctx.of_row(row), error)
-            return None
 
     def arrow_type(self, ctx: SerializationContext) -> pa.DataType:  # noqa: ARG002
         """Return the type of a column of documents.

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonSchema"]
 
+# The end of a slice: without one, pyarrow's estimate of its size overflows for an even number of rows.
+_LONGEST = 2**31 - 1
+
 
 class JsonSchema(RegistryFormat):
     """The format of JSON documents with the id of their schema, as Confluent's JSON serializers write them.
@@ -230,7 +233,9 @@ class JsonSchema(RegistryFormat):
         if reader.schema is None:
             return payloads.cast(pa.string())
         decoded = reader.decode(payloads)
-        self.report(decoded.bad, column, ctx)
+        for each in decoded.bad:
+            data, where = column[each.row].as_py(), ctx.of_row(each.row)
+            self.bad(data, where, each.cause, schema_id=self._framing.read(data, where)[0])
         return decoded.to_struct()
 
     def _cut(self, column: pa.Array) -> pa.Array | None:
@@ -240,7 +245,7 @@ class JsonSchema(RegistryFormat):
 
         if self._validate or type(self._framing) is not ConfluentPrefix:
             return None
-        documents = pc.binary_slice(column, 5)
+        documents = pc.binary_slice(column, 5, _LONGEST)
         framed = pc.starts_with(column, b"\0")
         is_whole = pc.greater_equal(pc.binary_length(column), 5)
         if not pc.all(pc.and_(framed, is_whole), skip_nulls=True).as_py() and len(column) > column.null_count:

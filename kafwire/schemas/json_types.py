@@ -121,9 +121,10 @@ def _type(schema: Any, depth: int) -> pa.DataType | None:
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH or "$ref" in schema:
         return None
     kinds = schema.get("type")
-    named = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds or []) if kind != "null"]
-    if len(named) != 1:
-        branches = [each for each in schema.get("oneOf") or schema.get("anyOf") or [] if each != {"type": "null"}]
+    named = [kind for kind in ([kinds] if isinstance(kinds, str) else _listed(kinds)) if kind != "null"]
+    if len(named) != 1 or not isinstance(named[0], str):
+        of_schema = _listed(schema.get("oneOf")) or _listed(schema.get("anyOf"))
+        branches = [each for each in of_schema if each != {"type": "null"}]
         return _type(branches[0], depth + 1) if not named and len(branches) == 1 else None
     plain = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
     if named[0] in plain:
@@ -135,4 +136,13 @@ def _type(schema: Any, depth: int) -> pa.DataType | None:
     if named[0] != "object" or not isinstance(properties, Mapping) or not properties:
         return None
     fields = [(name, _type(each, depth + 1)) for name, each in properties.items()]
-    return None if any(kind is None for _, kind in fields) else pa.struct(fields)
+    return None if any(kind is None or not _is_text(name) for name, kind in fields) else pa.struct(fields)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _is_text(name: str) -> bool:
+    """Return False for a lone surrogate, which JSON can escape and Arrow cannot name a field by."""
+    return name.encode(errors="replace").decode() == name

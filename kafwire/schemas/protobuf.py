@@ -110,9 +110,7 @@ class Protobuf(RegistryFormat):
         self._decoder(framed=False)  # mistakes show here
 
     def _markers_of(self, descriptor: Any) -> list[bytes]:
-        if isinstance(self._framing, ApicurioHeader):
-            return [b""]
-        if isinstance(self._framing, ApicurioPrefix):
+        if isinstance(self._framing, ApicurioHeader | ApicurioPrefix):
             name = descriptor.name.encode()
             named = b"\x0a" + varint(len(name)) + name
             return [varint(len(named)) + named, NO_NAME]
@@ -206,11 +204,12 @@ class Protobuf(RegistryFormat):
         return self._framed(payload, self._writing(ctx), ctx)
 
     def _framed(self, payload: bytes, writing: _Writing, ctx: SerializationContext) -> bytes:
-        if isinstance(self._framing, ApicurioHeader):
-            header = _name_header(ctx)
-            ctx.headers[:] = [each for each in ctx.headers if each[0] != header]
-            ctx.headers.append((header, self._descriptor.name.encode()))
-        return self._framing.write(writing.schema_id, payload, ctx, indexes=self._markers[0])
+        if not isinstance(self._framing, ApicurioHeader):
+            return self._framing.write(writing.schema_id, payload, ctx, indexes=self._markers[0])
+        header = _name_header(ctx)
+        ctx.headers[:] = [each for each in ctx.headers if each[0] != header]
+        ctx.headers.append((header, self._descriptor.name.encode()))
+        return self._framing.write(writing.schema_id, payload, ctx)
 
     def deserialize(self, data: bytes, ctx: SerializationContext) -> Any:
         """Decode a message.
@@ -243,14 +242,14 @@ class Protobuf(RegistryFormat):
         if not self._has_registry:
             return None, data
         schema_id, payload = self._framing.read(data, ctx)
-        named = [value for key, value in ctx.headers if key == _name_header(ctx)]
-        is_other = isinstance(self._framing, ApicurioHeader) and named[-1:] not in (
-            [],
-            [self._descriptor.name.encode()],
-        )
-        for marker in [] if is_other else self._markers:
-            if payload.startswith(marker):
-                return schema_id, payload[len(marker) :]
+        if isinstance(self._framing, ApicurioHeader) and len(payload) == len(data):  # the id is in a header
+            named = [value for key, value in ctx.headers if key == _name_header(ctx)]
+            if named[-1:] in ([], [self._descriptor.name.encode()]):
+                return schema_id, payload
+        else:
+            for marker in self._markers:
+                if payload.startswith(marker):
+                    return schema_id, payload[len(marker) :]
         raise FramingError(f"the value is another message of schema {schema_id} than {self._descriptor.full_name}")
 
     # --- columns ----------------------------------------------------------------------------------------------------

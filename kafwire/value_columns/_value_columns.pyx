@@ -16,6 +16,7 @@ from kafwire.memory._buffer cimport kw_be32, kw_buf, kw_buf_new, kw_buf_unref, p
 from kafwire.records._arrow cimport ArrowArray, ArrowSchema, free_array, free_schema
 from kafwire.records._arrow_rows cimport FORM_OFFSETS_64, BytesView, Rows, RowsReader, bytes_at
 
+from kafwire.errors import ConfigError
 from kafwire.memory._buffer import seal_types
 
 
@@ -379,6 +380,9 @@ def values_of(source):
     cdef Rows rows
     cdef Values made
     if isinstance(source, (list, tuple)):
+        for value in source:
+            if value is not None and not isinstance(value, (bytes, bytearray, memoryview)):
+                raise ConfigError(f"a list of values has bytes and None, not {type(value).__name__}")
         yield from_list([None if value is None else bytes(value) for value in source])
         return
     for chunk in RowsReader(source):

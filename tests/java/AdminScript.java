@@ -50,7 +50,7 @@ public final class AdminScript {
             say("unset", () -> alter(admin, resource, "retention.ms", null, AlterConfigOp.OpType.DELETE));
             say("describe", () -> admin.describeConfigs(List.of(resource)).all().thenApply(found -> shown(found.get(resource))));
             say("topics", () -> admin.describeTopics(List.of(topic)).allTopicNames().thenApply(found -> found.get(topic).partitions().size()));
-            say("nobody", () -> admin.describeTopics(List.of("not-there")).allTopicNames());
+            say("unknown", () -> admin.describeTopics(List.of("not-there")).allTopicNames());
             say("cluster", () -> admin.describeCluster().nodes().thenApply(Collection::size));
             TopicPartition first = new TopicPartition(topic, 0);
             say("records", () -> admin.deleteRecords(Map.of(first, RecordsToDelete.beforeOffset(1))).all());

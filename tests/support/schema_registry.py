@@ -384,12 +384,12 @@ def _json(value: object) -> Reply:
 def _same(stored: _Stored, text: str, kind: str, references: list[dict[str, Any]]) -> bool:
     if stored.kind != kind or stored.references != references:
         return False
-    if kind == "PROTOBUF":
+    if kind == "PROTOBUF" or stored.text == text:
         return stored.text == text
     try:
         return bool(json.loads(stored.text) == json.loads(text))
-    except ValueError:
-        return stored.text == text
+    except (ValueError, RecursionError):  # very deep JSON
+        return False
 
 
 def _shown(stored: _Stored, **more: Any) -> Reply:

@@ -345,7 +345,7 @@ def _by_confluent(bootstrap: str, prefix: str, other: kafwire.Client) -> list[st
         return sorted((name, each.value) for name, each in configs.items() if name != _ELSEWHERE)
 
     note("describe", client.describe_configs([resource("TOPIC", topic)]), shown)
-    note("nobody", client.describe_configs([resource("TOPIC", "not-there")]), shown)
+    note("unknown", client.describe_configs([resource("TOPIC", "not-there")]), shown)
     wanted = confluent_kafka.TopicCollection([topic])
     note(
         "topics",

@@ -392,3 +392,17 @@ def test_more_rows_than_max_bytes_holds_are_parts_and_none_is_bad() -> None:
     parts = list(decoder.parts([value] * 3_000))
     assert sum(len(part) for part in parts) == 3_000
     assert len(parts) < 30
+
+
+@pytest.mark.parametrize("value", [1, True, "text"])
+def test_a_list_of_other_than_bytes_is_refused(value: Any) -> None:
+    """`bytes(1)` is a zero byte: an int would become a value."""
+    with pytest.raises(ConfigError, match=f"bytes and None, not {type(value).__name__}"):
+        AvroDecoder("long", writer="long").decode([value])
+
+
+def test_a_column_without_chunks_has_no_rows() -> None:
+    decoder = AvroDecoder("long", writer="long")
+    values = pa.chunked_array([], pa.binary())
+    assert decoder.decode(values).to_arrow().to_pydict() == {"value": []}
+    assert len(decoder.to_column(values)[0]) == 0

@@ -292,3 +292,9 @@ def test_a_decoder_reads_what_polars_wrote() -> None:
     schema = record(a="long", b=["null", "string"], c={"type": "array", "items": "double"})
     made = AvroEncoder(schema).encode(frame)
     assert AvroDecoder(schema, writer=schema).decode(made).to_arrow().to_pylist() == frame.to_dicts()
+
+
+def test_a_branch_without_columns_does_not_hinder_the_others() -> None:
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 100, "scale": 0}
+    values = AvroEncoder(["null", "string", decimal]).encode(pa.array(["a"])).to_arrow()
+    assert values.to_pylist() == [b"\x02\x02a"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from typing import Any
 
@@ -68,6 +69,17 @@ def test_a_row_of_a_column_has_its_headers_and_its_place() -> None:
     ) as got:
         typed(Tagged(), rows.set_column(2, "value", pa.array([b"a", b"bad"])))
     assert isinstance(got.value.__cause__, DecodeError)
+
+
+def test_a_format_beside_an_async_deserializer_gets_the_place_of_the_record() -> None:
+    async def key(data: bytes) -> str:
+        return data.decode()
+
+    found = Deserializers.of(ConsumerConfig.build({**SERVERS, "key": key, "value": Tagged()}), None)
+    assert found is not None
+    record = kafwire.Record(b"a", b"k", headers=[("tag", b"x")], topic="t", partition=3, offset=7)
+    made = asyncio.run(found.deserialize_awaited(record))
+    assert (made.key, made.value) == ("k", "a b'x' 3 7")
 
 
 def test_the_last_header_of_a_name_counts() -> None:
@@ -141,6 +153,18 @@ def test_columns_of_documents_are_written_as_they_are_or_encoded() -> None:
     made, ctx = kafwire.Json(), ColumnContext("t", "value")
     assert made.serialize_column(pa.array(['{"a": 1}', None]), ctx).to_pylist() == [b'{"a": 1}', None]
     assert made.serialize_column(pa.array([{"a": 1}, None]), ctx).to_pylist() == [b'{"a":1}', None]
+    for kind in (pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()):
+        column = pa.array(['{"a": 1}', None]).cast(pa.binary()).cast(kind)
+        assert made.serialize_column(column, ctx).to_pylist() == [b'{"a": 1}', None]
+    for column in (pa.array(['{"a": 1}']), pa.array(['{"a": 1}'], pa.large_string())):
+        assert made.serialize_column(column.dictionary_encode(), ctx).to_pylist() == [b'{"a": 1}']
+
+
+def test_a_direction_that_a_format_does_not_have_is_named_with_the_remedy() -> None:
+    with pytest.raises(NotImplementedError, match=r"Format has no method serialize: define it to send"):
+        Format().serialize(1, SerializationContext("t", "value", []))
+    with pytest.raises(NotImplementedError, match=r"Format has no method deserialize: define it to read"):
+        Format().deserialize(b"", SerializationContext("t", "value", []))
 
 
 def test_formats_without_a_registry_pickle() -> None:

@@ -105,10 +105,22 @@ def test_columns_without_validation_name_bad_rows(registry: kafwire.SchemaRegist
     letters: list[BadRecord] = []
     made = kafwire.JsonSchema(registry, validate=False, on_bad=letters.append)
     good = b'\0\0\0\0\1{"carrier":"UA"}'
+    for rows in (1, 2, 4):
+        assert made.deserialize_column(pa.array(rows * [good]), columns()).null_count == 0
     for bad in (b"\0\0\0\0\1{", b"\0\0", b"\1\0\0\0\1{}", b"\0\0\0\0\1\xff"):
         found = made.deserialize_column(pa.array([good, bad, good]), columns())
         assert [row is None for row in found.to_pylist()] == [False, True, False]
         assert (letters[-1].data, letters[-1].offset) == (bad, 11)
+    assert [letter.schema_id for letter in letters] == [1, None, None, 1]
+
+
+def test_a_schema_of_another_type_is_refused(server: RegistryServer) -> None:
+    number = server.register("names-value", '"string"')
+    made = kafwire.JsonSchema(kafwire.SchemaRegistry(server.url))
+    with pytest.raises(DecodeError, match=f"schema {number} is a schema of type AVRO, not JSON"):
+        made.deserialize(b"\0" + number.to_bytes(4, "big") + b"{}", context("names"))
+    assert made.arrow_type(columns("names")) == pa.string()
+    assert made.arrow_type(columns("")) is None
 
 
 def test_references_are_resolved_among_the_registered_schemas(server: RegistryServer) -> None:
@@ -212,6 +224,9 @@ def test_a_cached_schema_needs_no_request(server: RegistryServer) -> None:
         ({"type": "object"}, "text"),
         ({"type": "string"}, "text"),
         (True, "text"),
+        *[({"type": kind}, "text") for kind in (5, [["x"]], {"a": 1})],  # schemas of a registry need not be valid
+        ({"oneOf": 5}, "text"),
+        ({"type": "object", "properties": {"\ud800": {"type": "string"}}}, "text"),
         ({"type": "object", "properties": {"a": {"anyOf": [{"type": "null"}, {"type": "boolean"}]}}}, "bool"),
     ],
 )

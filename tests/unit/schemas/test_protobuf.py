@@ -101,6 +101,10 @@ def test_apicurios_framings_have_the_name_of_the_message(registry: SchemaRegistr
     assert ("apicurio.protobuf.type", b"Flight") in ctx.headers
     with pytest.raises(DecodeError, match="another message of schema 1 than t.Other"):
         kafwire.Protobuf(registry, other, framing=ApicurioHeader()).deserialize(b"\x0a\2UA", ctx)
+    made = kafwire.Protobuf(registry, flight, framing=ApicurioHeader(id_bytes=4))  # a record of before the headers
+    assert made.deserialize(data, record()) == flight(carrier="UA")
+    with pytest.raises(DecodeError, match="another message of schema 1 than t.Other"):
+        kafwire.Protobuf(registry, other, framing=ApicurioHeader(id_bytes=4)).deserialize(data, record())
 
 
 def test_nothing_is_registered_unless_asked_for(registry: SchemaRegistry, flight: Any) -> None:
@@ -119,7 +123,7 @@ def test_subjects_have_the_name_of_the_message(registry: SchemaRegistry, flight:
         assert expected in registry.subjects()
 
 
-def test_imported_files_are_references(registry: SchemaRegistry) -> None:
+def test_imported_files_are_references(server: RegistryServer, registry: SchemaRegistry) -> None:
     pool = descriptor_pool.DescriptorPool()
     airport = descriptor_pb2.FileDescriptorProto(name="a/airport.proto", package="a", syntax="proto3")
     airport.message_type.append(message("Airport", code=Field.TYPE_STRING))
@@ -136,6 +140,7 @@ def test_imported_files_are_references(registry: SchemaRegistry) -> None:
     value = kind(home={"code": "EWR"})
     made = kafwire.Protobuf(registry, kind, register=True)
     data = made.serialize(value, record())
+    assert sum(path == "/subjects/a%2Fairport.proto/versions" for path in server.paths) == 2  # POST and GET, once
     found = registry.latest("flights-value")
     assert [(each.name, each.subject, each.version, each.is_direct) for each in found.references] == [
         ("a/airport.proto", "a/airport.proto", 1, True),  # before the file that imports it, too
@@ -158,6 +163,24 @@ def test_a_schema_of_another_type_makes_bad_records(registry: SchemaRegistry, fl
     assert "it is a schema of type AVRO, not PROTOBUF" in seen[0].cause
     assert "it is a schema of type AVRO, not PROTOBUF" in seen[1].cause
     assert [each.data for each in seen[1:]] == [data, b"\0\0\0\0\x63\0", b"x"]
+
+
+@pytest.mark.parametrize("field", ["key", "value"])
+def test_bad_rows_of_a_header_framing_are_in_order_and_have_ids(
+    registry: SchemaRegistry, flight: Any, field: str
+) -> None:
+    seen: list[BadRecord] = []
+    made = kafwire.Protobuf(registry, flight, framing=ApicurioHeader(), register=True, on_bad=seen.append)
+    ctx = record(field=field)
+    data = made.serialize(flight(carrier="UA"), ctx)
+    assert dict(ctx.headers)[f"apicurio.protobuf.type{'.key' if field == 'key' else ''}"] == b"Flight"
+    named = [(f"apicurio.{field}.globalId", bytes(7) + bytes([number])) for number in (1, 99)]
+    headers = pa.array([[], [named[0]], [named[1]], ctx.headers], pa.map_(pa.string(), pa.binary()))
+    column = made.deserialize_column(
+        pa.array(["?", data[:-1], data, data], pa.binary()), ColumnContext("flights", field, 0, headers)
+    )
+    assert column.is_valid().to_pylist() == [False, False, False, True]
+    assert [(each.row, each.schema_id) for each in seen] == [(0, None), (1, 1), (2, 99)]
 
 
 def test_bytes_that_are_no_message_are_bad(registry: SchemaRegistry, flight: Any) -> None:
