@@ -142,6 +142,7 @@ def programs() -> Iterator[Block]:
     by_document = {document: list(found) for document, found in groupby(alone, lambda block: block.document)}
     del by_document["security"]  # tests/integration/docs/test_docs_security.py
     del by_document["delegation-tokens"]  # tests/integration/security/test_delegation_tokens.py
+    del by_document["notebooks"]  # tests/integration/docs/test_docs_notebook.py
     for page in (ROOT / "docs" / "guide" / "porting").glob("*.md"):
         if page.stem not in OF_SPARK:
             by_document.pop(page.stem, None)  # tests/integration/docs/test_docs_porting.py

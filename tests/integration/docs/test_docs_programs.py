@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,31 @@ import pytest
 import kafwire
 from kafwire.testing import EmbeddedKafka
 from tests.support.deadlines import until
+from tests.support.doc_blocks import ROOT, blocks
 from tests.support.doc_servers import running, values
 
-QUICK = {"group.initial.rebalance.delay.ms": 0}
+QUICK = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.min.session.timeout.ms": 1000,
+    "group.consumer.session.timeout.ms": 1000,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 100,
+}
+# The test of each program of the page: a file of this folder, and the function.
+TESTS = {
+    "web-services": ("services", "fastapi_stores_counts_and_flushes_at_sigterm"),
+    "streams#guarantees": ("programs", "an_exactly_once_worker_is_killed_and_another_terminated"),
+    "streams": ("programs", "a_pipeline_writes_bills_and_dead_letters"),
+    "parquet-duckdb": ("guide", "an_export_to_parquet_repeats_nothing"),
+    "latest-value": ("programs", "a_dict_follows_a_compacted_topic"),
+    "unit-tests": ("", "block_runs"),
+    "exactly-once": ("guide", "each_order_has_one_bill_though_a_member_is_killed"),
+    "porting/confluent-kafka": ("porting", "both_forms_of_a_program_leave_the_same"),
+    "porting/aiokafka": ("porting", "both_forms_of_a_program_leave_the_same"),
+    "porting/kafka-python": ("porting", "both_forms_of_a_program_leave_the_same"),
+    "processes": ("services", "gunicorn_preloads_and_its_workers_flush_at_sigterm"),
+    "notebooks": ("notebook", "the_cells_of_the_page_and_the_end_of_their_kernel"),
+}
 
 
 def order(number: int) -> bytes:
@@ -38,7 +61,7 @@ def test_a_pipeline_writes_bills_and_dead_letters(kafka: EmbeddedKafka, tmp_path
 
 
 @pytest.mark.kafka(configs=QUICK)
-def test_an_exactly_once_worker_that_is_killed_and_one_that_is_terminated(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_an_exactly_once_worker_is_killed_and_another_terminated(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     for topic in ("orders", "bills"):
         kafka.create_topic(topic)
     bills: list[bytes | None] = [b"bill of %d" % number for number in range(40)]
@@ -79,3 +102,15 @@ def test_a_dict_follows_a_compacted_topic(kafka: EmbeddedKafka, tmp_path: Path) 
         "changed: b'chair' None",
         "at the end: {b'lamp': b'30'}",
     ]
+
+
+def test_ten_programs_are_listed_and_each_has_a_test() -> None:
+    listed = re.findall(r"^\| .*\]\(.*$", (ROOT / "docs/guide/programs.md").read_text(), re.MULTILINE)
+    assert len(listed) == 10
+    links = re.findall(r"\(([\w/-]+)\.md(#[\w-]+)?\)", "\n".join(listed))
+    assert ["streams#guarantees" if anchor == "#guarantees" else page for page, anchor in links] == list(TESTS)
+    with_blocks = {block.document for block in blocks("python")}
+    for page, (file, function) in TESTS.items():
+        assert Path(page.partition("#")[0]).name in with_blocks
+        tests = Path(__file__).with_name(f"test_docs_{file}.py" if file else "test_docs.py").read_text()
+        assert re.search(rf"^def test_{function}\(", tests, re.MULTILINE), f"{page}: {function}"
