@@ -66,6 +66,10 @@ def _files() -> Iterator[Any]:
     old.nested_type.append(_message("G", n={"type": Field.TYPE_INT64, **repeated}))
     for number, label in ((2, Field.LABEL_OPTIONAL), (3, Field.LABEL_REPEATED)):
         old.field.add(name=f"g{number}", number=number, label=label, type=Field.TYPE_GROUP, type_name=".o.Old.G")
+    entry = _message("MEntry", key={"type": Field.TYPE_INT32}, value={"type": Field.TYPE_ENUM, "type_name": ".o.E"})
+    entry.options.map_entry = True
+    old.nested_type.append(entry)
+    old.field.add(name="m", number=4, label=Field.LABEL_REPEATED, type=Field.TYPE_MESSAGE, type_name=".o.Old.MEntry")
     yield descriptor_pb2.FileDescriptorProto(
         name="o.proto", package="o", syntax="proto2", message_type=[old], enum_type=[enum]
     )
@@ -100,6 +104,7 @@ def _values() -> Iterator[tuple[int, Any]]:
     value = old(e=1)
     value.g2.n.extend([1, 2])
     value.g3.add().n.append(1 << 40)
+    value.m[3] = 1
     yield 4, value
 
 

@@ -136,11 +136,8 @@ def main() -> None:
         sys.exit(status)
     shutil.move(BUILD / "site", SITE)
     lines = broken(SITE)
-    print(
-        "\n".join(
-            [*lines, f"{len(list(SITE.rglob('*.html')))} pages in {SITE.relative_to(ROOT)}, {len(lines)} bad links"]
-        )
-    )
+    built = len(list(SITE.rglob("*.html")))
+    print(*lines, f"{built} pages in {SITE.relative_to(ROOT)}, {len(lines)} bad links", sep="\n")
     sys.exit(bool(lines))
 
 

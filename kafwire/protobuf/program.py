@@ -18,7 +18,7 @@ Enums = Literal["string", "dictionary", "number"]
 # Types, flags and forms, as in `native/decode.h`.
 (INT32, INT64, SINT32, SINT64, BOOL, FIXED32, FIXED64, BYTES_TYPE, STRING, ENUM, ENUM_INDEX, MESSAGE, GROUP) = range(13)
 REPEATED, PRESENCE, CLOSED = 1, 2, 4
-PLAIN, WRAPPER, TIMESTAMP, DURATION = range(4)
+PLAIN, WRAPPER, TIMESTAMP, DURATION, CLOSED_ENTRY = range(5)
 
 MAX_COLUMNS = 10_000
 MAX_DEPTH = 64
@@ -129,6 +129,16 @@ def form_of(of: Any) -> int:
     return WRAPPER if of.full_name in _WRAPPERS and len(of.fields) == 1 else PLAIN
 
 
+def is_entry(of: Any) -> bool:
+    """Return True for the message of a map's entries."""
+    return bool(of.GetOptions().map_entry)
+
+
+def _is_closed(of: Any) -> bool:
+    """Return True for a field of a closed enum."""
+    return of.enum_type is not None and of.enum_type.is_closed
+
+
 def varint(number: int) -> bytes:
     """Return a number that is not negative as Protobuf's varint."""
     made = bytearray()
@@ -187,7 +197,7 @@ class _Compiler:
             )
         dense, size = self._dense(places)
         made.messages[number] = (
-            form,
+            CLOSED_ENTRY if is_entry(of) and _is_closed(of.fields_by_number[2]) else form,
             column,
             first,
             len(ordered),
@@ -214,7 +224,7 @@ class _Compiler:
         table = entries = 0
         if of.type == _ENUM_TYPE:
             table, entries = self._enum(of.enum_type)
-            flags |= CLOSED if of.enum_type.is_closed else 0
+            flags |= CLOSED if _is_closed(of) and not is_entry(of.containing_type) else 0
         if form == WRAPPER:
             kind, message = self._leaf(of)[0], 0
             return of.number, kind, 0, parent, -1, message, 0, table, entries, where
@@ -222,11 +232,11 @@ class _Compiler:
             return of.number, _TYPES[of.type][0], 0, -1, -1, 0, 0, 0, 0, where
         if not of.is_repeated:
             kind, column, message = self._value(of, of.name, path, around)
-            if of.containing_type.GetOptions().map_entry:  # a map's entry has both, always
+            if is_entry(of.containing_type):  # a map's entry has both, always
                 flags &= ~PRESENCE
             self._made.columns[parent].children.append(column)
             return of.number, kind, flags, column, -1, message, oneof, table, entries, where
-        is_map = of.message_type is not None and of.message_type.GetOptions().map_entry
+        is_map = of.message_type is not None and is_entry(of.message_type)
         column = self._add(Column(LIST, 0, "+m" if is_map else "+l", of.name))
         self._made.columns[parent].children.append(column)
         kind, item, message = self._value(of, "entries" if is_map else "element", f"{path}[]", around)

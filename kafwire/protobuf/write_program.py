@@ -9,7 +9,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafwire.errors import SchemaError
-from kafwire.protobuf.program import DURATION, GROUP_TYPE, MESSAGE_TYPE, TIMESTAMP, WRAPPER, Descriptor, form_of
+from kafwire.protobuf.program import (
+    DURATION,
+    GROUP_TYPE,
+    MESSAGE_TYPE,
+    TIMESTAMP,
+    WRAPPER,
+    Descriptor,
+    form_of,
+    is_entry,
+)
 from kafwire.value_columns.node import Node
 
 __all__ = ["Writing", "compile_writer"]
@@ -129,12 +138,12 @@ class _Compiler:
         self.made.places.append(path)
         return len(self.made.places) - 1
 
-    def fields(self, of: Any, node: Node, path: str, *, is_entry: bool = False) -> list[Operation]:
+    def fields(self, of: Any, node: Node, path: str) -> list[Operation]:
         """Return the operations of a message's fields, in the order of their numbers."""
         children = {each.name: each for each in node.children}
         if len(children) < len(node.children):
             raise SchemaError(f"{_at(path)}the Arrow struct has two fields of one name")
-        if is_entry:  # Arrow does not fix the names of a map's entries
+        if is_entry(of):  # Arrow does not fix the names of a map's entries
             children = dict(zip(("key", "value"), node.children, strict=True))
         if extra := [name for name in children if name not in {each.name for each in of.fields}]:
             raise SchemaError(f"{_at(path)}{of.full_name} has no field {extra[0]!r}: leave out the column")
@@ -146,18 +155,18 @@ class _Compiler:
                 if each.is_required:
                     raise SchemaError(f"{inner}: there is no such column, and the field is required")
                 continue
-            operation = self._field(each, children[each.name], inner, is_entry=is_entry)
+            operation = self._field(each, children[each.name], inner)
             if each.containing_oneof is not None:
                 operation = replace(operation, before=last.get(each.containing_oneof.full_name, -1))
                 last[each.containing_oneof.full_name] = len(found)
             found.append(operation)
         return found
 
-    def _field(self, of: Any, node: Node, path: str, *, is_entry: bool) -> Operation:
+    def _field(self, of: Any, node: Node, path: str) -> Operation:
         if not of.is_repeated:
             operation = self._value(of, node, path)
-            flags = 0 if of.has_presence or is_entry else SKIPS_ZERO
-            flags |= REQUIRED if of.is_required or is_entry else 0
+            flags = 0 if of.has_presence or is_entry(of.containing_type) else SKIPS_ZERO
+            flags |= REQUIRED if of.is_required or is_entry(of.containing_type) else 0
             return replace(operation, flags=flags, tag=_tag(of.number, operation.code))
         if node.format.startswith("+w:"):
             form, size = FIXED_SIZE, int(node.format[3:])
@@ -204,8 +213,7 @@ class _Compiler:
             return replace(base, code=TIME, form=_INTEGERS["l"], a=per_second, c=int(form == DURATION))
         if node.format != "+s":
             raise _misfit(of, node, path, "the fields of a message are a struct")
-        is_entry = bool(inner.GetOptions().map_entry)
-        first, end = self._add(self.fields(inner, node, path, is_entry=is_entry))
+        first, end = self._add(self.fields(inner, node, path))
         return replace(base, code=MESSAGE, first=first, end=end)
 
     def _scalar(self, of: Any, node: Node, base: Operation) -> Operation | None:

@@ -373,12 +373,12 @@ cdef Values from_list(list values):
 
 
 def values_of(source):
-    """Iterate over `source` as Values: Arrow data, binary or with a column `value`, or a list of bytes and None.
+    """Iterate over `source` as Values, one at least: Arrow data, binary or with a column `value`, or a list of bytes and None.
 
     Raises ConfigError for anything else.
     """
     cdef Rows rows
-    cdef Values made
+    cdef Values made = None
     if isinstance(source, (list, tuple)):
         for value in source:
             if value is not None and not isinstance(value, (bytes, bytearray, memoryview)):
@@ -392,6 +392,8 @@ def values_of(source):
         made.held = rows
         made.length = rows.view.length
         yield made
+    if made is None:  # a stream without chunks has no rows, but columns
+        yield from_list([])
 
 
 def decode_part(Layout layout not None, Table table not None, Values values not None, int64_t first, schema_of, *,

@@ -235,12 +235,9 @@ class ColumnDecoder(ABC):
         """
         before = 0
         unknown: dict[int, str] = {}
-        chunk = None
         for chunk in values_of(values):
             yield from self._chunk(chunk, before, unknown)
             before += len(chunk)
-        if chunk is None:  # a stream without chunks has no rows, but columns
-            yield from self._chunk(next(values_of([])), before, unknown)
 
     def to_column(self, values: object) -> tuple[pa.Array, list[BadRecord]]:
         r"""Decode values to one column, of any size and in any number of chunks.

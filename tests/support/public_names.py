@@ -12,41 +12,24 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-MODULES = (
-    "kafwire",
-    "kafwire.admin",
-    "kafwire.records",
-    "kafwire.errors",
-    "kafwire.types",
-    "kafwire.compression",
-    "kafwire.database",
-    "kafwire.outbox",
-    "kafwire.serialization",
-    "kafwire.arrow",
-    "kafwire.avro",
-    "kafwire.bad_records",
-    "kafwire.frames",
-    "kafwire.json_columns",
-    "kafwire.polars",
-    "kafwire.registry",
-    "kafwire.schemas",
-    "kafwire.stream",
-    "kafwire.telemetry",
-    "kafwire.testing",
-    "kafwire.testing.faults",
-    "kafwire.testing.history",
-    "kafwire.testing.strategies",
-    "kafwire.testing.fuzzer",
-    *(("kafwire.dask",) if find_spec("dask") else ()),  # an extra
-    *(("kafwire.spark",) if find_spec("pyspark") else ()),  # other Pythons are tried without
-)
-# Types that public calls return, by their names in other modules.
-RETURNED = (
-    "kafwire.aio.transaction.AsyncTransactionBlock",
-    "kafwire.cluster.metadata.TopicInfo",
-    "kafwire.consumer.delivery.arrow_stream.ArrowStream",
-    "kafwire.sync.transaction.TransactionBlock",
-)
+from scripts import api_pages
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of its parent
+        return False
+
+
+# The packages of extras: other Pythons are tried without.
+_NEEDS = {
+    "kafwire.dask": "dask",
+    "kafwire.protobuf": "google.protobuf",
+    "kafwire.ray": "ray",
+    "kafwire.spark": "pyspark",
+}
+MODULES = tuple(name for name in api_pages.MODULES if name not in _NEEDS or _is_installed(_NEEDS[name]))
 # Public where they are described.
 ITERATED = {"__iter__", "__aiter__", "__await__"}
 # Names in the examples that need a broker; see `tests/integration/docs/test_doctests.py`.
@@ -89,7 +72,7 @@ def documented() -> Iterator[Documented]:
     """All of them, each once."""
     seen: set[int] = set()
     named = [(f"{module}.{name}", getattr(import_module(module), name)) for module in MODULES for name in _all(module)]
-    for path in RETURNED:
+    for path in api_pages.RETURNED:
         module, _, name = path.rpartition(".")
         named.append((path, getattr(import_module(module), name)))
     for path, value in named:

@@ -35,15 +35,13 @@ def committed(cluster: KafkaCluster, topic: str) -> list[bytes]:
     return committed_at(cluster.bootstrap, topic)
 
 
-def committed_at(bootstrap: str, topic: str) -> list[bytes]:
+def committed_at(bootstrap: str, *topics: str, **options: Any) -> list[bytes]:
     """`committed`, of the cluster that is found at an address."""
-    with (
-        kafwire.Consumer(bootstrap, topics=topic) as every,
-        kafwire.Consumer(bootstrap, topics=topic, isolation_level="read_committed") as decided,
-    ):
-        until(lambda: decided.end_offsets() == every.end_offsets(), "no transaction hangs")
-    with kafwire.scan(bootstrap, topic, isolation_level="read_committed") as found:
-        return sorted(pa.table(found)["value"].to_pylist())
+    with kafwire.Client(bootstrap, **options) as client:
+        places = [kafwire.TopicPartition(topic, part) for topic in topics for part in client.partitions_for(topic)]
+        ends = client.offsets(places, "latest")
+        with client.scan(list(topics), end=ends, isolation_level="read_committed") as found:
+            return sorted(pa.table(found)["value"].to_pylist())
 
 
 def offset_of(cluster: KafkaCluster, group: str, where: kafwire.TopicPartition) -> int | None:

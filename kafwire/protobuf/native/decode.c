@@ -474,7 +474,12 @@ static int append_time(Machine *m, const kw_pb_message *message) {
 }
 
 static int finish(Machine *m, const kw_pb_message *message) {
-    if (message->form >= KW_PB_TIMESTAMP) return append_time(m, message);
+    if (message->form == KW_PB_TIMESTAMP || message->form == KW_PB_DURATION) return append_time(m, message);
+    if (message->form == KW_PB_CLOSED_ENTRY) {
+        int32_t value = message->first + 1; /* behind the key */
+        const Slot *slot = &m->memory->slots[value];
+        if (slot->is_set && !enum_entry(m, &m->program->fields[value], (int32_t)slot->number)) return 0;
+    }
     for (int32_t i = message->first; i < message->first + message->fields; i++) {
         int failed = append_field(m, &m->program->fields[i], &m->memory->slots[i]);
         if (failed) return failed;

@@ -38,7 +38,8 @@ enum {
     KW_PB_STRUCT,
     KW_PB_WRAPPER,   /* its only field, of google.protobuf's wrappers: no column of its own */
     KW_PB_TIMESTAMP, /* seconds and nanos to one number of `unit` per second */
-    KW_PB_DURATION
+    KW_PB_DURATION,
+    KW_PB_CLOSED_ENTRY /* a struct, the entry of a map, whose value is a closed enum: an unknown number drops the entry */
 };
 
 typedef struct kw_pb_field {

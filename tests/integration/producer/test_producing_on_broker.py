@@ -20,6 +20,7 @@ from kafwire.testing.cluster import KafkaCluster
 from tests.support import seeds
 from tests.support.complaints import complaints
 from tests.support.deadlines import comes
+from tests.support.real_topics import committed
 
 pytestmark = pytest.mark.either_kafka
 
@@ -35,8 +36,8 @@ def run(cluster: KafkaCluster, *arguments: str, data: bytes = b"") -> bytes:
     return ran.stdout
 
 
-def read(cluster: KafkaCluster, topic: str, *, isolation_level: Any = "read_uncommitted") -> list[kafwire.Record]:
-    with kafwire.scan(cluster.bootstrap, topic, isolation_level=isolation_level) as found:
+def read(cluster: KafkaCluster, topic: str) -> list[kafwire.Record]:
+    with kafwire.scan(cluster.bootstrap, topic) as found:
         return [record for batch in found.batches() for record in batch]
 
 
@@ -128,8 +129,7 @@ def test_transactions_awaited(cluster: KafkaCluster, topics: tuple[str, str]) ->
             assert len(await sent) == 1
 
     asyncio.run(body())
-    seen = read(cluster, topic, isolation_level="read_committed")
-    assert [record.value for record in seen] == [b"committed", b"last"]
+    assert committed(cluster, topic) == [b"committed", b"last"]
 
 
 @pytest.mark.parametrize("acks", ["all", 1])

@@ -20,6 +20,7 @@ from kafwire.spark.exactly_once.sink import Plan
 from kafwire.spark.options import write_options
 from kafwire.testing import EmbeddedKafka, KafkaCluster
 from kafwire.types import TransactionHandle
+from tests.support.deadlines import until
 
 QUICK = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 
@@ -78,7 +79,8 @@ class Job:
         return int(sinks.run(self.options, lambda sink: sink._cluster.end([handle], commit=commit))[0])
 
     def committed(self) -> dict[int, int]:
-        """Rows by batch."""
+        """Rows by batch, once the coordinator has the markers of all ended transactions in the logs."""
+        until(lambda: not self._transactions("PrepareCommit", "PrepareAbort"), "the markers are in the logs")
         found: dict[int, int] = {}
         rows = set()
         with kafwire.scan(self.bootstrap, self.topic, isolation_level="read_committed") as scan:
@@ -91,8 +93,11 @@ class Job:
         return found
 
     def ongoing(self) -> list[str]:
+        return self._transactions("Ongoing")
+
+    def _transactions(self, *states: str) -> list[str]:
         with kafwire.Client(self.bootstrap) as client:
-            response = client.call(protocol.ListTransactionsRequest(state_filters=["Ongoing"]), broker=1)
+            response = client.call(protocol.ListTransactionsRequest(state_filters=list(states)), broker=1)
             return [
                 each.transactional_id
                 for each in response.transaction_states

@@ -148,6 +148,25 @@ def test_an_unknown_number_of_a_closed_enum_is_absent() -> None:
         assert rows(ProtobufDecoder(kind), data) == [expected]
 
 
+@pytest.mark.parametrize("enums", ["string", "dictionary", "number"])
+def test_an_unknown_number_of_a_closed_enum_drops_an_entry_of_a_map(enums: Any) -> None:
+    enum = descriptor_pb2.EnumDescriptorProto(name="E")
+    for number, name in enumerate(("NONE", "BIG")):
+        enum.value.add(name=name, number=number)
+    of = {"type": Field.TYPE_ENUM, "type_name": ".t.E"}
+    made = message("M", at={"type": Field.TYPE_MESSAGE, "type_name": ".t.M.AtEntry", "label": Field.LABEL_REPEATED})
+    entry = message("AtEntry", key=Field.TYPE_STRING, value=of)
+    entry.options.map_entry = True
+    made.nested_type.append(entry)
+    (kind,) = classes(made, syntax="proto2", enums=[enum])
+    entries = [b"\x0a\5\x0a\1k\x10\x09", b"\x0a\5\x0a\1l\x10\1", b"\x0a\3\x0a\1m", b"\x0a\7\x0a\1n\x10\1\x10\x09"]
+    decoder = ProtobufDecoder(kind, enums=enums)
+    for data in (b"".join(entries), b"".join(reversed(entries)), *entries):
+        theirs = dict(kind.FromString(data).at)
+        named = {key: number if enums == "number" else enum.value[number].name for key, number in theirs.items()}
+        assert [dict(row["at"]) for row in rows(decoder, data)] == [named]
+
+
 def test_times_have_the_chosen_unit() -> None:
     (kind,) = classes(message("M", at={"type": Field.TYPE_MESSAGE, "type_name": ".google.protobuf.Timestamp"}))
 

@@ -50,11 +50,6 @@ def test_each_public_name_stands_once() -> None:
     assert [name for name in top if id(_value(name)) not in described] == []
 
 
-def test_the_modules_are_the_public_ones() -> None:
-    assert set(public_names.MODULES) <= set(api_pages.MODULES)
-    assert api_pages.RETURNED == public_names.RETURNED
-
-
 def test_a_module_without_names_is_refused() -> None:
     with pytest.raises(ValueError, match="has no __all__"):
         api_pages.declared("kafwire.integers")
