@@ -43,7 +43,8 @@ def _row(cells: Iterable[str], tag: str) -> str:
 
 
 def _contents(record: _ShownRecord) -> tuple[str, str, str]:
-    headers = ", ".join(f"{name}: {_text(value)}" for name, value in record.headers)
+    names = (name.encode("utf-8", "surrogateescape") for name, _ in record.headers)  # HTML has no surrogates
+    headers = ", ".join(f"{_text(name)}: {_text(value)}" for name, (_, value) in zip(names, record.headers, strict=True))
     return _text(record.key), _text(record.value), _cut(headers)
 
 

@@ -33,7 +33,7 @@ def free_port() -> int:
 
 
 class Server:
-    """A server of a page, in a process group of its own."""
+    """A program of a page, in a process group of its own; many are servers."""
 
     def __init__(self, document: str, program: str, folder: Path, kafka: EmbeddedKafka) -> None:
         write_files(document, folder, kafka.bootstrap)

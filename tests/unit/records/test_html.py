@@ -50,6 +50,7 @@ def test_a_value_is_escaped_and_bounded(value: bytes | None, text: str) -> None:
 def test_headers_are_escaped_and_bounded() -> None:
     assert cells(Record(b"", headers=[("<a>", b"<b>"), ("none", None)]))[4] == "&lt;a&gt;: &lt;b&gt;, none: None"
     assert cells(Record(b"", headers=[("a" * 1000, b"")]))[4] == "a" * CELL + "..."
+    assert cells(Record(b"", headers=[("\udcff", b"")]))[4] == "b&#x27;\\xff&#x27;: ", "a name that is not UTF-8"
 
 
 @pytest.mark.parametrize(
