@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kafwire.testing import EmbeddedKafka
-from tests.support.deadlines import ended, until
+from tests.support.deadlines import PATIENCE_S, ended, until
 from tests.support.doc_blocks import blocks, environment
 from tests.support.doc_servers import running, serving, values
 
@@ -50,7 +53,7 @@ def test_celery_workers_have_a_producer_each(kafka: EmbeddedKafka, tmp_path: Pat
 def test_fastapi_stores_counts_and_flushes_at_sigterm(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     for topic in ("flights", "clicks"):
         kafka.create_topic(topic)
-    with serving("web-services", "uvicorn", tmp_path, kafka) as server:
+    with serving("web-services", "uvicorn service:app", tmp_path, kafka) as server:
         assert server.ask("POST", "/flights", b"EWR-IAH") == (201, {"partition": 0, "offset": 0})
         assert server.ask("POST", "/flights", b"x" * 1_100_000)[0] == 413
         until(lambda: server.ask("GET", "/counts") == (200, {"EWR-IAH": 1}))
@@ -70,10 +73,38 @@ def test_fastapi_stores_counts_and_flushes_at_sigterm(kafka: EmbeddedKafka, tmp_
     assert values(kafka, "clicks") == [b"click"] * 3
 
 
+@pytest.mark.parametrize("program", ["service", "starlette_service"])
+def test_a_request_that_waits_at_sigterm_gets_its_201(kafka: EmbeddedKafka, tmp_path: Path, program: str) -> None:
+    kafka.create_topic("flights")
+    with serving("web-services", f"uvicorn {program}:app", tmp_path, kafka) as server:
+        with ThreadPoolExecutor() as caller:
+            with kafka.hold("Produce") as held:
+                waiting = caller.submit(server.ask, "POST", "/flights", b"EWR-IAH")
+                until(lambda: held.times)
+                server.terminate()
+                until(lambda: not server.listens())
+                assert not waiting.done()
+            assert waiting.result(PATIENCE_S) == (201, {"partition": 0, "offset": 0})
+        server.ended()  # by the same signal, which uvicorn raises again
+        assert "Finished server process" in server.said
+    assert values(kafka, "flights") == [b"EWR-IAH"]
+
+
+def test_starlette_stores_and_reports_errors(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    kafka.create_topic("flights")
+    with serving("web-services", "uvicorn starlette_service:app", tmp_path, kafka) as server:
+        assert server.ask("POST", "/flights", b"EWR-IAH") == (201, {"partition": 0, "offset": 0})
+        assert server.ask("POST", "/flights", b"x" * 1_100_000)[0] == 413
+        kafka.fail_next("Produce", "TOPIC_AUTHORIZATION_FAILED")
+        status, refused = server.ask("POST", "/flights", b"refused")
+        assert status == 503
+        assert "TOPIC_AUTHORIZATION_FAILED" in refused["error"]
+
+
 def test_fastapi_turns_a_full_buffer_into_503(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     for topic in ("flights", "clicks"):
         kafka.create_topic(topic)
-    with serving("web-services", "uvicorn", tmp_path, kafka) as server:
+    with serving("web-services", "uvicorn service:app", tmp_path, kafka) as server:
         with kafka.hold("Produce"):
             statuses = [server.ask("POST", "/clicks", b"c" * 900_000)[0] for _ in range(19)]
             assert statuses == [202] * 18 + [503], "16 MiB, and a moment later none of it is free"
@@ -107,7 +138,7 @@ def test_flask_stores_in_threads_of_forked_workers(kafka: EmbeddedKafka, tmp_pat
 def test_no_other_file_is_shown() -> None:
     assert {(block.document, block.file) for block in blocks("python") if block.file} == {
         *(("processes", file) for file in ("events.py", "app.py", "gunicorn_config.py", "tasks.py")),
-        *(("web-services", file) for file in ("service.py", "flask_service.py")),
+        *(("web-services", file) for file in ("service.py", "starlette_service.py", "flask_service.py")),
         ("exactly-once", "billing.py"),  # test_docs_guide
         *(("streams", file) for file in ("billing.py", "billing_exactly.py")),  # test_docs_programs
         ("latest-value", "prices.py"),
