@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -23,7 +24,13 @@ def command(document: str, program: str) -> list[str]:
     """The words of the command of a page that begins so."""
     lines = [line for block in blocks("") if block.document == document for line in block.text.splitlines()]
     (found,) = (line for line in lines if f"{line} ".startswith(f"$ {program} "))
-    return found.removeprefix("$ ").split()
+    return shlex.split(found.removeprefix("$ "))
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """The environment of a command of a page, whose `python` is this interpreter and whose home is `folder`."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return environment() | {"PATH": path, "PYTHONUNBUFFERED": "1", "HOME": str(folder)}
 
 
 def free_port() -> int:
@@ -40,13 +47,12 @@ class Server:
         self.folder = folder
         self.port = free_port()
         words = [word.replace("8000", str(self.port)) for word in command(document, program)]
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.log = folder / "server.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 words,
                 cwd=folder,
-                env=environment() | {"PATH": path, "PYTHONUNBUFFERED": "1", "HOME": str(folder)},
+                env=environment_of(folder),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
