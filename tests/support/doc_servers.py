@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from kafwire.testing import EmbeddedKafka
+from kafwire.testing import EmbeddedKafka, KafkaCluster
 from tests.support.deadlines import PATIENCE_S, until
 from tests.support.doc_blocks import blocks, environment, write_files
 
@@ -42,7 +42,7 @@ def free_port() -> int:
 class Server:
     """A program of a page, in a process group of its own; many are servers."""
 
-    def __init__(self, document: str, program: str, folder: Path, kafka: EmbeddedKafka) -> None:
+    def __init__(self, document: str, program: str, folder: Path, kafka: EmbeddedKafka | KafkaCluster) -> None:
         write_files(document, folder, kafka.bootstrap)
         self.folder = folder
         self.port = free_port()
@@ -91,7 +91,7 @@ class Server:
 
 
 @contextmanager
-def running(document: str, program: str, folder: Path, kafka: EmbeddedKafka) -> Iterator[Server]:
+def running(document: str, program: str, folder: Path, kafka: EmbeddedKafka | KafkaCluster) -> Iterator[Server]:
     """A program of a page; killed at the end, if it still runs."""
     server = Server(document, program, folder, kafka)
     try:
@@ -101,7 +101,7 @@ def running(document: str, program: str, folder: Path, kafka: EmbeddedKafka) -> 
 
 
 @contextmanager
-def serving(document: str, program: str, folder: Path, kafka: EmbeddedKafka) -> Iterator[Server]:
+def serving(document: str, program: str, folder: Path, kafka: EmbeddedKafka | KafkaCluster) -> Iterator[Server]:
     """A program that listens."""
     with running(document, program, folder, kafka) as server:
         until(server.listens)

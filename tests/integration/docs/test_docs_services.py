@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from kafwire.testing import EmbeddedKafka
+from kafwire.testing import EmbeddedKafka, KafkaCluster
 from tests.support.deadlines import PATIENCE_S, ended, until
 from tests.support.doc_blocks import blocks, environment
 from tests.support.doc_servers import running, serving, values
+from tests.support.real_topics import committed, create
 
 CELERY_CONFIG = """
 broker_url = "filesystem://"
@@ -36,6 +37,20 @@ def test_gunicorn_preloads_and_its_workers_flush_at_sigterm(kafka: EmbeddedKafka
         assert "KafkaError" not in server.said
     assert sorted(values(kafka, "flights")) == sorted(sent)
     assert values(kafka, "starts") == [b"the application is loaded"]
+
+
+def test_gunicorns_workers_flush_to_apache_kafka(cluster: KafkaCluster, tmp_path: Path) -> None:
+    for topic in ("flights", "starts"):
+        create(cluster, topic, 2)
+    sent = [b"flight %d" % number for number in range(200)]
+    with serving("processes", "gunicorn", tmp_path, cluster) as server:
+        with ThreadPoolExecutor(4) as callers:
+            assert set(callers.map(lambda value: server.ask("POST", "/flights", value), sent)) == {(202, "")}
+        server.terminate()
+        assert server.ended() == 0, server.said
+        assert server.said.count("Worker exiting") == 2
+    assert committed(cluster, "flights") == sorted(sent)
+    assert committed(cluster, "starts") == [b"the application is loaded"]
 
 
 def test_celery_workers_have_a_producer_each(kafka: EmbeddedKafka, tmp_path: Path) -> None:
