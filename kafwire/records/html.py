@@ -43,8 +43,9 @@ def _row(cells: Iterable[str], tag: str) -> str:
 
 
 def _contents(record: _ShownRecord) -> tuple[str, str, str]:
-    names = (name.encode("utf-8", "surrogateescape") for name, _ in record.headers)  # HTML has no surrogates
-    headers = ", ".join(f"{_text(name)}: {_text(value)}" for name, (_, value) in zip(names, record.headers, strict=True))
+    # A name that is not UTF-8 has surrogate escapes, which HTML has not.
+    pairs = ((name.encode("utf-8", "surrogateescape"), value) for name, value in record.headers)
+    headers = ", ".join(f"{_text(name)}: {_text(value)}" for name, value in pairs)
     return _text(record.key), _text(record.value), _cut(headers)
 
 

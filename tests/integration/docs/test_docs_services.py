@@ -157,6 +157,7 @@ def test_no_other_file_is_shown() -> None:
         ("exactly-once", "billing.py"),  # test_docs_guide
         *(("streams", file) for file in ("billing.py", "billing_exactly.py")),  # test_docs_programs
         ("latest-value", "prices.py"),
-        *(("django", f"{file}.py") for file in ("settings", "shop/models", "shop/urls", "shop/management/commands/relay")),
+        *(("django", file) for file in ("settings.py", "shop/models.py", "shop/urls.py")),
+        ("django", "shop/management/commands/relay.py"),
         ("unit-tests", "conftest.py"),  # test_docs writes it beside the tests of that page
     }

@@ -26,9 +26,9 @@ def shop(kafka: EmbeddedKafka, folder: Path, *settings: str) -> Iterator[Server]
     with (folder / "settings.py").open("a") as file:
         file.writelines(f"{line}\n" for line in settings)
     for step in ("makemigrations", "migrate"):
-        words = command("django", f"python -m django {step}")
-        done = subprocess.run(words, cwd=folder, env=environment_of(folder), capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        subprocess.run(
+            command("django", f"python -m django {step}"), cwd=folder, env=environment_of(folder), check=True
+        )
     with serving("django", "gunicorn", folder, kafka) as server:
         yield server
 
