@@ -13,13 +13,20 @@ import pytest
 
 from kafwire.testing import EmbeddedKafka, KafkaCluster
 from tests.support.deadlines import PATIENCE_S, ended, until
-from tests.support.doc_blocks import blocks, environment
+from tests.support.doc_blocks import blocks, environment, write_files
 from tests.support.doc_servers import running, serving, values
 from tests.support.real_topics import committed, create
 
 CELERY_CONFIG = """
 broker_url = "filesystem://"
 broker_transport_options = {"data_folder_in": "queue", "data_folder_out": "queue"}
+"""
+
+LATER = """
+@app.task
+def later(flight):
+    producer().send("flights", flight.encode())
+    print("sent later")
 """
 
 
@@ -62,6 +69,27 @@ def test_celery_workers_have_a_producer_each(kafka: EmbeddedKafka, tmp_path: Pat
         subprocess.run([sys.executable, "-c", call], cwd=tmp_path, env=environment(), check=True)
         until(lambda: len(kafka.records("flights")) == 8 or "Traceback" in server.said)
         assert "Traceback" not in server.said, server.said
+    assert sorted(values(kafka, "flights")) == [b"flight %d" % number for number in range(8)]
+
+
+def test_celery_workers_flush_at_sigterm(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    kafka.create_topic("flights")
+    (tmp_path / "queue").mkdir()
+    (tmp_path / "celeryconfig.py").write_text(CELERY_CONFIG)
+    write_files("processes", tmp_path, kafka.bootstrap)
+    events = tmp_path / "events.py"
+    events.write_text(events.read_text().replace("Producer(", "Producer(linger_ms=60_000, bootstrap_servers=", 1))
+    with (tmp_path / "tasks.py").open("a") as file:
+        file.write(LATER)
+    with running("processes", "celery", tmp_path, kafka) as server:
+        call = "import tasks\nfor number in range(8): tasks.later.delay(f'flight {number}')"
+        subprocess.run([sys.executable, "-c", call], cwd=tmp_path, env=environment(), check=True)
+        until(lambda: server.said.count("sent later") == 8 or "Traceback" in server.said)
+        with kafka.hold("Produce") as held:
+            assert not held.times, "they linger for a minute"
+            server.terminate()
+            until(lambda: held.times or server.process.poll() is not None)
+        assert server.ended() == 0, server.said
     assert sorted(values(kafka, "flights")) == [b"flight %d" % number for number in range(8)]
 
 
