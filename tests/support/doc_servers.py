@@ -42,7 +42,9 @@ def free_port() -> int:
 class Server:
     """A program of a page, in a process group of its own; many are servers."""
 
-    def __init__(self, document: str, program: str, folder: Path, kafka: EmbeddedKafka | KafkaCluster) -> None:
+    def __init__(
+        self, document: str, program: str, folder: Path, kafka: EmbeddedKafka | KafkaCluster, *options: str
+    ) -> None:
         write_files(document, folder, kafka.bootstrap)
         self.folder = folder
         self.port = free_port()
@@ -50,7 +52,7 @@ class Server:
         self.log = folder / "server.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                words,
+                [*words, *options],
                 cwd=folder,
                 env=environment_of(folder),
                 stdout=log,
@@ -91,9 +93,11 @@ class Server:
 
 
 @contextmanager
-def running(document: str, program: str, folder: Path, kafka: EmbeddedKafka | KafkaCluster) -> Iterator[Server]:
+def running(
+    document: str, program: str, folder: Path, kafka: EmbeddedKafka | KafkaCluster, *options: str
+) -> Iterator[Server]:
     """A program of a page; killed at the end, if it still runs."""
-    server = Server(document, program, folder, kafka)
+    server = Server(document, program, folder, kafka, *options)
     try:
         yield server
     finally:
@@ -101,9 +105,11 @@ def running(document: str, program: str, folder: Path, kafka: EmbeddedKafka | Ka
 
 
 @contextmanager
-def serving(document: str, program: str, folder: Path, kafka: EmbeddedKafka | KafkaCluster) -> Iterator[Server]:
-    """A program that listens."""
-    with running(document, program, folder, kafka) as server:
+def serving(
+    document: str, program: str, folder: Path, kafka: EmbeddedKafka | KafkaCluster, *options: str
+) -> Iterator[Server]:
+    """A program that listens; `options` come after those of the page."""
+    with running(document, program, folder, kafka, *options) as server:
         until(server.listens)
         yield server
 

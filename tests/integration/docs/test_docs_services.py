@@ -30,11 +30,21 @@ def later(flight):
 """
 
 
-def test_gunicorn_preloads_and_its_workers_flush_at_sigterm(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def write_lingering_files(folder: Path, kafka: EmbeddedKafka) -> None:
+    """Write the files of processes.md, with a producer that sends nothing for a minute unless it is flushed."""
+    write_files("processes", folder, kafka.bootstrap)
+    events = folder / "events.py"
+    events.write_text(events.read_text().replace("Producer(", "Producer(linger_ms=60_000, bootstrap_servers=", 1))
+
+
+@pytest.mark.parametrize("worker_class", ["sync", "gthread", "gevent"])
+def test_gunicorn_preloads_and_its_workers_flush_at_sigterm(
+    kafka: EmbeddedKafka, tmp_path: Path, worker_class: str
+) -> None:
     for topic in ("flights", "starts"):
         kafka.create_topic(topic)
     sent = [b"flight %d" % number for number in range(12)]
-    with serving("processes", "gunicorn", tmp_path, kafka) as server:
+    with serving("processes", "gunicorn", tmp_path, kafka, "--worker-class", worker_class) as server:
         with kafka.hold("Produce", topic="flights"):  # the records are pending when the server is to end
             for value in sent:
                 assert server.ask("POST", "/flights", value) == (202, "")
@@ -44,6 +54,22 @@ def test_gunicorn_preloads_and_its_workers_flush_at_sigterm(kafka: EmbeddedKafka
         assert "KafkaError" not in server.said
     assert sorted(values(kafka, "flights")) == sorted(sent)
     assert values(kafka, "starts") == [b"the application is loaded"]
+
+
+def test_workers_that_gunicorn_replaces_flush_without_the_hook(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    for topic in ("flights", "starts"):
+        kafka.create_topic(topic)
+    sent = [b"flight %d" % number for number in range(30)]
+    write_lingering_files(tmp_path, kafka)
+    config = tmp_path / "gunicorn_config.py"
+    config.write_text(config.read_text().partition("def worker_exit")[0])
+    with serving("processes", "gunicorn", tmp_path, kafka, "--max-requests", "5") as server:
+        for value in sent:
+            assert server.ask("POST", "/flights", value) == (202, "")
+        until(lambda: len(kafka.records("flights")) >= 20)
+        server.terminate()
+        assert server.ended() == 0, server.said
+    assert sorted(values(kafka, "flights")) == sorted(sent)
 
 
 def test_gunicorns_workers_flush_to_apache_kafka(cluster: KafkaCluster, tmp_path: Path) -> None:
@@ -76,9 +102,7 @@ def test_celery_workers_flush_at_sigterm(kafka: EmbeddedKafka, tmp_path: Path) -
     kafka.create_topic("flights")
     (tmp_path / "queue").mkdir()
     (tmp_path / "celeryconfig.py").write_text(CELERY_CONFIG)
-    write_files("processes", tmp_path, kafka.bootstrap)
-    events = tmp_path / "events.py"
-    events.write_text(events.read_text().replace("Producer(", "Producer(linger_ms=60_000, bootstrap_servers=", 1))
+    write_lingering_files(tmp_path, kafka)
     with (tmp_path / "tasks.py").open("a") as file:
         file.write(LATER)
     with running("processes", "celery", tmp_path, kafka) as server:
