@@ -101,14 +101,15 @@ def test_celery_workers_have_a_producer_each(kafka: EmbeddedKafka, tmp_path: Pat
     assert sorted(values(kafka, "flights")) == [b"flight %d" % number for number in range(8)]
 
 
-def test_celery_workers_flush_at_sigterm(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_celery_workers_flush_at_sigterm(kafka: EmbeddedKafka, tmp_path: Path, pool: str) -> None:
     kafka.create_topic("flights")
     (tmp_path / "queue").mkdir()
     (tmp_path / "celeryconfig.py").write_text(CELERY_CONFIG)
     write_lingering_files(tmp_path, kafka)
     with (tmp_path / "tasks.py").open("a") as file:
         file.write(LATER)
-    with running("processes", "celery", tmp_path, kafka) as server:
+    with running("processes", "celery", tmp_path, kafka, "--pool", pool) as server:
         call = "import tasks\nfor number in range(8): tasks.later.delay(f'flight {number}')"
         subprocess.run([sys.executable, "-c", call], cwd=tmp_path, env=environment(), check=True)
         until(lambda: server.said.count("sent later") == 8 or "Traceback" in server.said)
