@@ -18,6 +18,7 @@ from typing import Any
 
 from kafwire.errors import KafkaConnectionError, ProtocolError
 from kafwire.protocol import MESSAGES, MetadataRequest
+from kafwire.protocol.framing import request_header_version
 from kafwire.protocol.header import RequestHeader
 from kafwire.protocol.spec import Request, Struct
 
@@ -129,7 +130,7 @@ def _read(frame: bytes) -> tuple[str, int, Any] | None:
     if name is None:
         return None
     found = request_class(name)
-    _, used = RequestHeader.plan(2 if version >= found.flexible_from else 1).decode_prefix(frame)
+    _, used = RequestHeader.plan(request_header_version(found, version)).decode_prefix(frame)
     message, _ = found.plan(version).decode_prefix(memoryview(frame)[used:])
     return name, version, message
 
@@ -156,7 +157,7 @@ def _permits_frame(frame: bytes, *, destructive: bool) -> bool:
     try:
         read = _read(frame)
     except ProtocolError as error:
-        if not request_class(name).min_version <= version <= request_class(name).max_version:
+        if not request_class(name).oldest_version <= version <= request_class(name).max_version:
             return not 0 <= version < _VERSIONS_TO_COME
         return any(words in error.message for words in _ENDS_EARLY)
     return read is not None and _harmless(*read)

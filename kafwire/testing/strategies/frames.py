@@ -8,7 +8,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from kafwire.protocol.framing import API_VERSIONS_KEY
+from kafwire.protocol.framing import API_VERSIONS_KEY, request_header_version
 from kafwire.protocol.header import RequestHeader, ResponseHeader
 from kafwire.protocol.spec import Request, Response
 from kafwire.testing.strategies.messages import Versioned, messages, requests, responses
@@ -224,7 +224,7 @@ def _request_frame(request: Versioned[Request[Response]], correlation_id: int, c
         correlation_id=correlation_id,
         client_id=client_id,
     )
-    data = _framed(encoded(header, 2 if version >= cls.flexible_from else 1), request.data)
+    data = _framed(encoded(header, request_header_version(cls, version)), request.data)
     return Frame(data, message, version, correlation_id, client_id)
 
 
