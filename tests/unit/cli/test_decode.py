@@ -72,7 +72,7 @@ def command_for(vector: dict[str, Any]) -> list[str]:
 
 def declared(vector: dict[str, Any]) -> bool:
     name = vector.get("message")
-    return name is None or MESSAGES[name].min_version <= vector["version"] <= MESSAGES[name].max_version
+    return name is None or MESSAGES[name].oldest_version <= vector["version"] <= MESSAGES[name].max_version
 
 
 KINDS = {"request_frame", "response_frame", "request_body", "response_body"}

@@ -184,7 +184,7 @@ def test_the_output_of_info() -> None:
     assert shown["protocol"] == {
         "apis": sum(name.endswith("Request") for name in MESSAGES),
         "messages": len(MESSAGES),
-        "messageVersions": sum(len(range(cls.min_version, cls.max_version + 1)) for cls in MESSAGES.values()),
+        "messageVersions": sum(len(range(cls.oldest_version, cls.max_version + 1)) for cls in MESSAGES.values()),
     }
     assert shown["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert shown["versions"]["click"] == importlib.metadata.version("click")
@@ -279,7 +279,7 @@ def test_messages_that_are_not_there(arguments: list[str], message: str) -> None
 
 def test_all_messages_are_shown_in_all_versions() -> None:
     for name in MESSAGES:
-        for version in range(MESSAGES[name].min_version, MESSAGES[name].max_version + 1):
+        for version in range(MESSAGES[name].oldest_version, MESSAGES[name].max_version + 1):
             result = CliRunner().invoke(main, ["messages", name, "--json", "--version", str(version)])
             assert result.exit_code == 0, (name, version)
             assert json.loads(result.stdout)["version"] == version

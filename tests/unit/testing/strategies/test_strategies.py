@@ -109,7 +109,7 @@ def failure(strategy: st.SearchStrategy[Any], wrong: Callable[[Any], bool]) -> s
 @settings(max_examples=seeds.examples(2), suppress_health_check=ANY_HEALTH)
 def test_every_version_of_every_message_is_drawn_and_survives(name: str, data: st.DataObject) -> None:
     cls = MESSAGES[name]
-    for version in range(cls.min_version, cls.max_version + 1):
+    for version in range(cls.oldest_version, cls.max_version + 1):
         message = data.draw(messages(name, version))
         assert type(message) is cls
         written = encoded(message, version)
