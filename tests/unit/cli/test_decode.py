@@ -588,7 +588,7 @@ def test_left_over_bytes_are_an_error_with_their_place() -> None:
         (["--response", "--api", "99", "--version", "0", "00"], "no API has the key 99; 'kafwire messages' lists them"),
         (["--response", "--api", "-1", "--version", "0", "00"], "there is no API -1; 'kafwire messages' lists all"),
         (["--response", "--api", "Metdata", "--version", "0", "00"], "there is no API Metdata; did you mean Metadata"),
-        (["--response", "--api", "Fetch", "--version", "3", "00"], "FetchResponse has no version 3, it has 4 to "),
+        (["--response", "--api", "Fetch", "--version", "99", "00"], "FetchResponse has no version 99, it has 0 to "),
         (["--message", "xyzzy", "00"], "there is no message xyzzy; 'kafwire messages' lists all"),
         (["--bytes", "octal", "00"], "'octal' is not one of"),
     ],
