@@ -1,6 +1,6 @@
 """The limits of the fuzzer: the requests that it may send, and the addresses.
 
-Every API of Kafka 4.4 has a class here. Without `destructive` the fuzzer sends only the first two:
+Every API of Kafka 4.4 and 3.9 has a class here. Without `destructive` the fuzzer sends only the first two:
 
 - read: changes nothing;
 - session: touches only groups, producers and clients that the fuzzer named itself;
@@ -53,8 +53,7 @@ NEVER = {"ControlledShutdown", "StopReplica", "LeaderAndIsr", "UpdateMetadata"}
 
 _OWN = {"group_id", "transactional_id"}
 _HEADER_START = struct.Struct(">hh")
-# The keys of the requests in `NEVER`, which have no messages in kafwire; and keys that newer servers may give to APIs.
-_NEVER_KEYS = range(4, 8)
+# Keys that newer servers may give to APIs.
 _KEYS_TO_COME = range(95, 1000)
 # The same for versions; no server has higher ones.
 _VERSIONS_TO_COME = 64
@@ -149,7 +148,7 @@ def _permits_frame(frame: bytes, *, destructive: bool) -> bool:
     key, version = _HEADER_START.unpack_from(frame)
     name = request_name(key)
     if name is None:
-        return key not in _NEVER_KEYS and (destructive or key not in _KEYS_TO_COME)
+        return destructive or key not in _KEYS_TO_COME
     if destructive or not allowed(name, destructive=destructive):
         return allowed(name, destructive=destructive)
     if name not in _CONDITIONAL and CLASS_OF[name] != SESSION:
