@@ -240,8 +240,15 @@ def test_the_list_of_messages() -> None:
     text = CliRunner().invoke(main, ["messages"]).stdout
     assert re.search(r"^  3  Metadata +0-13 +9\+$", text, re.MULTILINE)
     assert re.search(r"^  -  ConsumerProtocolAssignment +0-3 +-$", text, re.MULTILINE)
+    assert re.search(r"^  0  Produce +0-13 +9\+ +Kafka 4 removed 0-2$", text, re.MULTILINE)
+    assert re.search(r"^  7  ControlledShutdown +0-3 +3\+ +Kafka 4 removed 0-3$", text, re.MULTILINE)
+    assert re.search(r"^ 22  InitProducerId +0-6 +2\+ +version 6 is unstable$", text, re.MULTILINE)
     lines = CliRunner().invoke(main, ["messages", "--json"]).stdout.splitlines()
-    assert [json.loads(line)["message"] for line in lines] == list(MESSAGES)
+    listed = [json.loads(line) for line in lines]
+    assert [each["message"] for each in listed] == list(MESSAGES)
+    versions = {each["message"]: (each["oldestVersion"], each["minVersion"], each["maxVersion"]) for each in listed}
+    assert versions["ProduceRequest"] == (0, 3, 13)
+    assert versions["StopReplicaResponse"] == (0, None, 4)
 
 
 def test_the_fields_of_a_message() -> None:
