@@ -350,8 +350,8 @@ REMOVED = [
 def test_a_connection_of_a_client_before_kafka_4(cls: type[Request[Response]], version: int) -> None:
     """Each version that Kafka 4 removed is read: request, header and response."""
     assert len(REMOVED) == 59
-    asked = next(one for one in samples(cls, version) if getattr(one, "acks", 1))
-    response = next(samples(cls.response, version))
+    asked: Any = next(one for one in samples(cls, version) if getattr(one, "acks", 1))
+    response: Any = next(samples(cls.response, version))
     request, answer = read(ask(asked, version, 5), response_frame(response, version, 5))
     assert isinstance(request, RequestFrame)
     assert isinstance(answer, ResponseFrame)
