@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from kafwire.protocol import MESSAGES, Request, encode_request_header
 from kafwire.protocol.spec import Response
-from tests.conformance.test_java import check, check_verdict
 from tests.support import reference_messages as reference
 from tests.support import seeds
+from tests.support.java.messages import check, check_verdict
 from tests.support.java.oracle import Oracle
 from tests.support.message_samples import samples
 

@@ -25,7 +25,7 @@ from kafwire.protocol import (
 from kafwire.records import decode_batches
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.fuzzer.old_message import old_message
-from tests.integration.broker.test_messages_broker import RawConnection, harmless
+from tests.support.broker.raw_connection import RawConnection, harmless
 from tests.support.deadlines import until
 
 TOPIC = GROUP = "removed-versions"
