@@ -77,7 +77,7 @@ def test_removed_versions_are_for_servers_that_have_them() -> None:
 
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 2)])
 def test_produced_records_have_the_format_of_the_version(version: int, magic: int) -> None:
-    messages = [Generator(random.Random(seed), world(), "Produce", version).request() for seed in range(20)]
+    messages: list[Any] = [Generator(random.Random(seed), world(), "Produce", version).request() for seed in range(20)]
     records = [part.records for each in messages for topic in each.topic_data for part in topic.partition_data]
     batches = [batch for data in records for batch in decode_batches(data)]
     assert {batch.magic for batch in batches} == {magic}
