@@ -57,8 +57,8 @@ def connection(cluster_391: KafkaCluster) -> Iterator[RawConnection]:
     for version, value in enumerate(VALUES):
         data = ProduceRequest.PartitionProduceData(records=old_message(value, magic=version // 2))
         topic = ProduceRequest.TopicProduceData(name=TOPIC, partition_data=[data])
-        answer: Any = opened.ask(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic]), version)
-        (written,) = answer.responses[0].partition_responses
+        response = opened.ask(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic]), version)
+        (written,) = response.responses[0].partition_responses
         assert (written.error_code, written.base_offset) == (0, version)
     yield opened
     opened.socket.close()

@@ -50,7 +50,7 @@ def compiled() -> Path:
 
 
 class Oracle:
-    """Starts the process on entry, with the classes of one release. Those of 3.9 only answer about messages."""
+    """Starts the process on entry, with the classes of one release. Those of 3.9 serve messages alone."""
 
     def __init__(self, release: str = DEFAULT_VERSION) -> None:
         self._class_path = f"{compiled()}{os.pathsep}{class_path(release)}"

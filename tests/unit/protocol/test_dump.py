@@ -352,10 +352,10 @@ def test_a_connection_of_a_client_before_kafka_4(cls: type[Request[Response]], v
     assert len(REMOVED) == 59
     asked: Any = next(one for one in samples(cls, version) if getattr(one, "acks", 1))
     response: Any = next(samples(cls.response, version))
-    request, answer = read(ask(asked, version, 5), response_frame(response, version, 5))
+    request, received = read(ask(asked, version, 5), response_frame(response, version, 5))
     assert isinstance(request, RequestFrame)
-    assert isinstance(answer, ResponseFrame)
-    assert (request.error, answer.error) == (None, None)
-    assert (request.message, answer.message) == (asked, response)
+    assert isinstance(received, ResponseFrame)
+    assert (request.error, received.error) == (None, None)
+    assert (request.message, received.message) == (asked, response)
     assert request.header is not None
     assert request.header.client_id == ("" if (cls.api_key, version) == (7, 0) else "me")
