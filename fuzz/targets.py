@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from fuzz import avro_schemas, protobuf_types
 from fuzz.avro_schemas import PAIRS
 from fuzz.protobuf_types import TYPES
+from fuzz.versions import number_of, version_of
 from kafwire import protocol
 from kafwire.avro import AvroDecoder, AvroEncoder
 from kafwire.consumer.fetch._fetch import parse_response, scan_headers
@@ -134,15 +135,19 @@ class Messages:
         """Bodies by other clients: class number, version, body."""
         names = list(protocol.MESSAGES)
         found = [v for v in vectors("request_body", "response_body") if v["message"] in names]
-        return [bytes([names.index(v["message"]), int(v["version"])]) + bytes.fromhex(v["hex"]) for v in found]
+        return [
+            bytes([names.index(v["message"]), number_of(protocol.MESSAGES[v["message"]], v["version"])])
+            + bytes.fromhex(v["hex"])
+            for v in found
+        ]
 
     def check(self, data: bytes, chance: random.Random) -> None:
-        """The first two bytes choose the class and its version."""
+        """The first two bytes choose the class and its version, valid or removed."""
         if len(data) < 2:
             return
         names = list(protocol.MESSAGES)
         message: Any = protocol.MESSAGES[names[data[0] % len(names)]]
-        version = message.min_version + data[1] % (message.max_version - message.min_version + 1)
+        version = version_of(message, data[1])
         try:
             first = message.decode(data[2:], version)
         except ProtocolError:

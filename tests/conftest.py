@@ -59,6 +59,7 @@ MAY_BE_SKIPPED = [
             "a server is of Debian's packages, its drivers an extra",
         )
         for where in (
+            "tests/integration/docs/test_docs_django_postgresql",
             "tests/integration/outbox/test_outbox_postgresql",
             "tests/integration/outbox/test_database_offsets_postgresql",
             "tests/integration/spark/test_spark_database_postgresql",

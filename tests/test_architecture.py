@@ -37,7 +37,7 @@ PART_OF = {"kafwire._codec": "kafwire.records", "kafwire._json_columns": "kafwir
 # Compiled modules that pure modules may use: none of it has a socket, a clock or a lock that is waited for.
 PURE_COMPILED = {"kafwire.json_columns", "kafwire.memory", "kafwire.records", "kafwire.protocol"}
 # When it is first asked for something of pyarrow's, it imports what knows how to make it.
-ALSO_USES = {"kafwire.records._records": {"kafwire.arrow"}}
+ALSO_USES = {"kafwire.records._records": {"kafwire.arrow", "kafwire.records.html"}}
 
 # Declarations that compiled modules cimport, without a module of their name.
 DECLARATIONS = {

@@ -7,6 +7,7 @@ import struct
 from typing import Any
 from uuid import UUID
 
+from fuzz.versions import version_of
 from kafwire.protocol import MESSAGES, Message, Struct
 from kafwire.protocol.spec import Field
 
@@ -98,7 +99,7 @@ class Choices:
 
     def version(self, cls: type[Message]) -> int:
         """Choose a version of it."""
-        return cls.min_version + self.below(cls.max_version - cls.min_version + 1)
+        return version_of(cls, self.below(cls.max_version - cls.oldest_version + 1))
 
     def fields(self, cls: type[Struct], version: int, depth: int = 0) -> dict[str, Any]:
         """Return values by field as `from_dict` takes them: right ones mostly, and sometimes something else."""

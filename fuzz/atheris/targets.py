@@ -21,6 +21,7 @@ import click
 from fuzz.atheris.choices import Choices
 from fuzz.native.replay import _right_crcs as with_right_checksums
 from fuzz.targets import FrameCore, run_frames, vectors
+from fuzz.versions import number_of
 from kafwire import config, protocol
 from kafwire.cli.decoder import Decoder
 from kafwire.cli.findings import Findings
@@ -267,7 +268,7 @@ def dump(data: bytes) -> None:
     decoder.requests([Frame(0, client), Frame(4, server, missing=flags >> 7)])
     cls = choices.message_class()
     with suppress(click.ClickException):
-        decoder.message(cls, cls.min_version if flags & 32 else None, server)
+        decoder.message(cls, cls.oldest_version if flags & 32 else None, server)
     with suppress(click.ClickException):
         findings.finish()
     for read in (
@@ -456,28 +457,28 @@ def seeds(name: str) -> Iterator[bytes]:
         requests = _requests()
         for i, cls in enumerate(requests):
             response: Any = cls.response
-            for version in range(cls.min_version, cls.max_version + 1):
+            for version in range(cls.oldest_version, cls.max_version + 1):
                 header = b"\0\0\0\7" + (b"\0" if version >= response.flexible_from and cls.api_key != 18 else b"")
-                yield bytes([i, version - cls.min_version]) + header + response().encode(version)
+                yield bytes([i, number_of(cls, version)]) + header + response().encode(version)
         for vector in _bodies("response_body"):
             number = [cls.response.__name__ for cls in requests].index(vector["message"])
             cls = requests[number]
             version = int(vector["version"])
             header = b"\0\0\0\7" + (b"\0" if version >= cls.response.flexible_from and cls.api_key != 18 else b"")
-            yield bytes([number, version - cls.min_version]) + header + bytes.fromhex(vector["hex"])
+            yield bytes([number, number_of(cls, version)]) + header + bytes.fromhex(vector["hex"])
     elif name == "py-json":
         names = sorted(MESSAGES)
         for vector in _bodies("request_body", "response_body"):
             cls = MESSAGES[vector["message"]]
             version = int(vector["version"])
             text = json.dumps(to_json(cls.decode(bytes.fromhex(vector["hex"]), version), version))
-            yield bytes([names.index(vector["message"]), version - cls.min_version]) + text.encode()
+            yield bytes([names.index(vector["message"]), number_of(cls, version)]) + text.encode()
         for number, message_name in enumerate(names):
             cls = MESSAGES[message_name]
-            for version in range(cls.min_version, cls.max_version + 1):
+            for version in range(cls.oldest_version, cls.max_version + 1):
                 with suppress(ProtocolError):  # null is a default that not every version allows
                     text = json.dumps(to_json(cls(), version))
-                    yield bytes([number, version - cls.min_version]) + text.encode()
+                    yield bytes([number, number_of(cls, version)]) + text.encode()
     elif name == "py-records":
         for i, vector in enumerate(vectors(*RECORDS)):
             yield bytes([i % 32]) + bytes.fromhex(vector["hex"])
@@ -497,10 +498,10 @@ def seeds(name: str) -> Iterator[bytes]:
 
 
 def _bodies(*kinds: str) -> list[dict[str, Any]]:
-    """Known bodies in versions that exist; there are some of versions that Kafka 4 has dropped."""
+    """Known bodies in versions that exist."""
     return [
         vector
         for vector in vectors(*kinds)
         if vector["message"] in MESSAGES
-        and MESSAGES[vector["message"]].min_version <= vector["version"] <= MESSAGES[vector["message"]].max_version
+        and MESSAGES[vector["message"]].oldest_version <= vector["version"] <= MESSAGES[vector["message"]].max_version
     ]

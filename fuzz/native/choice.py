@@ -1,15 +1,16 @@
 """The meaning of an input of the target `message`, and its invariants.
 
 Byte 0: twice the API key, plus one for the response; from 200 on the messages without a key, by name, in groups of 56.
-Byte 1: the version, counted from the lowest; for messages without a key, the upper four bits are the group. Byte 2: 1:
-bytes that may change; 2: a response comes with its header; 224 and more: once more with 16 KiB of zeros behind, which
-makes the decoder put off inner arrays. So inputs of an API keep their meaning as messages are added.
+Byte 1: the number of the version (`fuzz.versions`); for messages without a key, the upper four bits are the group. Byte
+2: 1: bytes that may change; 2: a response comes with its header; 224 and more: once more with 16 KiB of zeros behind,
+which makes the decoder put off inner arrays. So inputs of an API keep their meaning as messages are added.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from fuzz.versions import number_of, version_of
 from kafwire import protocol
 from kafwire.errors import ProtocolError
 
@@ -32,16 +33,15 @@ class Run:
     def __init__(self, message: Any, request: Any) -> None:
         self.message = message
         self.request = request
-        self.versions = message.max_version - message.min_version + 1
-        for version in range(message.min_version, message.max_version + 1):
+        for version in range(message.oldest_version, message.max_version + 1):
             message.plan(version)
 
 
 def head(name: str, version: int) -> bytes:
-    """Return bytes 0 and 1 of the inputs for a version of a message, counted from the lowest."""
+    """Return bytes 0 and 1 of the inputs for a version of a message."""
     place = number(name)
     further = max(0, place - DATA) // DATA_AT_ONCE
-    return bytes([place - further * DATA_AT_ONCE, version | further << 4])
+    return bytes([place - further * DATA_AT_ONCE, number_of(protocol.MESSAGES[name], version) | further << 4])
 
 
 def number(name: str) -> int:
@@ -74,7 +74,7 @@ def chosen(data: bytes, known: list[Run | None]) -> tuple[Run, int] | None:
     if place >= DATA:
         place, version = place + (version >> 4) * DATA_AT_ONCE, version & VERSION
     run = known[place] if place < len(known) else None
-    return None if run is None else (run, run.message.min_version + version % run.versions)
+    return None if run is None else (run, version_of(run.message, version))
 
 
 def check(data: bytes, known: list[Run | None]) -> None:

@@ -119,7 +119,7 @@ def message() -> Iterator[bytes]:
         yield _message("RequestHeader", 1, body)
         yield _message("RequestHeader", 2, body)
     for name, made in protocol.MESSAGES.items():
-        for version in range(made.min_version, made.max_version + 1):
+        for version in range(made.oldest_version, made.max_version + 1):
             yield _message(name, version, b"")
             yield _message(name, version, bytes(64))
             yield _message(name, version, b"\2" * 64)
@@ -144,9 +144,8 @@ def _lying(values: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _message(name: str, version: int, body: bytes) -> bytes:
-    lowest = protocol.MESSAGES[name].min_version
     manner = len(body) % 4 + (choice.LARGE if len(body) % 16 == 3 else 0)
-    return choice.head(name, max(version - lowest, 0)) + bytes([manner]) + body
+    return choice.head(name, version) + bytes([manner]) + body
 
 
 SEEDS = {

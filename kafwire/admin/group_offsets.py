@@ -18,7 +18,8 @@ from kafwire.admin.group_types import SHARE
 from kafwire.admin.groups import OTHER_TYPE
 from kafwire.admin.outcomes import Outcomes
 from kafwire.admin.requests import AdminRequests
-from kafwire.admin.routes import AT_COORDINATOR, Coordinators
+from kafwire.admin.retried_codes import AT_COORDINATOR
+from kafwire.admin.routes import Coordinators
 from kafwire.cluster.coordinator import GROUP
 from kafwire.cluster.group_offsets import MEMBERS_ONLY
 from kafwire.cluster.offset_requests import (

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
+from kafwire.admin.retried_codes import ANYWHERE, AT_COORDINATOR, AT_LEADER
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import COORDINATOR, COORDINATOR_ERRORS, find_coordinators
-from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.cluster.topic_lookup import UnknownResponses
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
@@ -31,12 +31,6 @@ __all__ = ["ANY", "AnyBroker", "Coordinators", "GivenBrokers", "Leaders", "Route
 
 ANY = -1  # any broker, or the controller where only it executes the request
 Found = tuple[dict[int, list[K]], dict[K, KafkaError]]
-
-
-# Java retries the same codes. Other retriable codes are final: UNKNOWN_TOPIC_OR_PARTITION of a topic to delete.
-ANYWHERE: frozenset[int] = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED})
-AT_COORDINATOR = ANYWHERE | {*COORDINATOR_ERRORS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-AT_LEADER = ANYWHERE | LEADER_ERRORS | {ErrorCode.REQUEST_TIMED_OUT}  # it waited for its followers, or its storage
 
 
 class Route(Protocol[K]):

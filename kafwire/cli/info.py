@@ -58,7 +58,7 @@ def _collect() -> dict[str, dict[str, Any]]:
         "protocol": {
             "apis": len(requests),
             "messages": len(classes),
-            "messageVersions": sum(cls.max_version - cls.min_version + 1 for cls in classes),
+            "messageVersions": sum(cls.max_version - cls.oldest_version + 1 for cls in classes),
         },
     }
 

@@ -52,7 +52,7 @@ def command(name: str | None, version: int | None, as_json: bool, pretty: bool |
             JsonWriter(pretty).write(described)
         else:
             flexible = ", flexible" if shown >= cls.flexible_from else ""
-            click.echo(f"{cls.__name__} version {shown} of {cls.min_version} to {cls.max_version}{flexible}")
+            click.echo(f"{cls.__name__} version {shown} of {cls.oldest_version} to {cls.max_version}{flexible}")
             _print_fields(described["fields"], "  ")
 
 
@@ -77,20 +77,26 @@ def _list(writer: JsonWriter | None) -> None:
 
 
 def _columns(described: dict[str, Any]) -> tuple[str, str, str]:
-    low, high = described["minVersion"], described["maxVersion"]
+    oldest, valid, high = described["oldestVersion"], described["minVersion"], described["maxVersion"]
     flexible = described["flexibleFrom"]
-    return (
-        str(low) if low == high else f"{low}-{high}",
-        "-" if flexible is None else f"{flexible}+",
-        "" if described["maxStableVersion"] == high else f"version {high} is unstable",
-    )
+    notes = []
+    if valid != oldest:
+        notes.append(f"Kafka 4 removed {_range(oldest, high if valid is None else valid - 1)}")
+    if described["maxStableVersion"] != high:
+        notes.append(f"version {high} is unstable")
+    return _range(oldest, high), "-" if flexible is None else f"{flexible}+", ", ".join(notes)
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}-{high}"
 
 
 def _describe(cls: type[Message]) -> dict[str, Any]:
     return {
         "message": cls.__name__,
         "apiKey": cls.api_key if issubclass(cls, Request | Response) else None,
-        "minVersion": cls.min_version,
+        "oldestVersion": cls.oldest_version,
+        "minVersion": cls.min_version if cls.min_version <= cls.max_version else None,  # None: Kafka 4 removed all
         "maxVersion": cls.max_version,
         "maxStableVersion": _highest_stable(cls),
         "flexibleFrom": cls.flexible_from if cls.flexible_from <= cls.max_version else None,

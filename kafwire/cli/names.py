@@ -35,9 +35,9 @@ def find_message(text: str) -> type[Message]:
 
 def check_version(cls: type[Message], version: int) -> None:
     """Raise for a version that the message does not have."""
-    if not cls.min_version <= version <= cls.max_version:
+    if not cls.oldest_version <= version <= cls.max_version:
         raise click.BadParameter(
-            f"{cls.__name__} has no version {version}, it has {cls.min_version} to {cls.max_version}"
+            f"{cls.__name__} has no version {version}, it has {cls.oldest_version} to {cls.max_version}"
         )
 
 

@@ -124,7 +124,7 @@ def _sized(data: bytes, limit: int) -> list[Frame] | None:
 
 def _begins_request(data: bytes, at: int) -> bool:
     cls = requests_by_key().get(int.from_bytes(data[at : at + 2], "big", signed=True))
-    return cls is not None and cls.min_version <= int.from_bytes(data[at + 2 : at + 4], "big") <= cls.max_version
+    return cls is not None and cls.oldest_version <= int.from_bytes(data[at + 2 : at + 4], "big") <= cls.max_version
 
 
 def _is_file(name: str) -> bool:

@@ -195,17 +195,19 @@ class GroupOffsets:
         } | dict(topic_ids or {})
 
         async def attempt(connection: BrokerConnection) -> list[Code]:
-            missing = {where: value for where, value in wanted.items() if where not in done}
+            missing = {where: value for where, value in wanted.items() if where not in done} if done else wanted
+            topics = _topics(missing)
             if connection.version_of(protocol.OffsetCommitRequest) >= protocol.OffsetCommitRequest.BY_TOPIC_ID:
-                known.update(await self._topic_ids(topic for topic in _topics(missing) if topic not in known))
+                known.update(await self._topic_ids(topic for topic in topics if topic not in known))
             # From here on, no await before the request is made: the generation in it is that of a member that owns
             # these.
             lost = [where for where in missing if not is_owned(where)]
             if lost == list(missing):
                 raise _Final(lost_to_others(lost, self.group_id))
-            missing = {where: value for where, value in missing.items() if where not in lost}
-            others = {topic for topic in _topics(missing) if self._is_another(topic, known)}
-            mine = {where: value for where, value in missing.items() if where[0] not in others}
+            others = [topic for topic in topics if self._is_another(topic, known)]
+            mine = missing
+            if lost or others:
+                mine = {each: missing[each] for each in missing if each not in lost and each[0] not in others}
             codes = await self._commit(connection, mine, known) if mine else []
             done.update(where for where, code in codes if not code)
             failed = [each for each in codes if each[1]]
@@ -275,7 +277,7 @@ class GroupOffsets:
                 raise ProtocolError(f"{connection.where} sent a response to {doing} without {_names(left_out)}")
 
         try:
-            await self._cluster.retrying(once, f"{doing} {self._what(wanted)}", timeout_ms)
+            await self._cluster.retrying(once, lambda: f"{doing} {self._what(wanted)}", timeout_ms)
         except _Final as error:
             raise error.cause from None
 
@@ -440,7 +442,7 @@ class _Final(KafkaError):
 
 
 def _topics(partitions: Iterable[Partition]) -> list[str]:
-    return list(dict.fromkeys(topic for topic, _ in partitions))
+    return list({topic: None for topic, _ in partitions})
 
 
 def _names(partitions: Iterable[Partition]) -> str:

@@ -141,7 +141,7 @@ def _requested(
 ) -> Iterator[tuple[Partition, Any]]:
     """Yield the requested partitions of a response. A damaged response may name others, which belong to no caller."""
     wanted = None if partitions is None else set(partitions)
-    names = {topic_id: topic for topic, topic_id in topic_ids.items()}
+    names = {topic_id: topic for topic, topic_id in topic_ids.items()} if by_topic_id else {}
     for topic in topics:
         name = names.get(topic.topic_id, "") if by_topic_id else topic.name
         for part in topic.partitions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +164,8 @@ class ConsumerCore:
         if self.config.metrics_hook is not None:
             self._reporter = Reporter(self.cluster.engine, self.config.metrics_hook, self.config.metrics_interval_ms)
             self._reporter.start(self.metrics)
-        self._every(self.config.auto_commit_interval_ms, self.commits.auto_commit, when=self.commits.is_automatic)
+        if self.commits.is_automatic:
+            self._tasks.append(asyncio.ensure_future(self.commits.keep_committing()))
         self._started = True
 
     async def readable(self, claim: Claim | None, timeout_ms: float | None) -> bool:
@@ -440,22 +441,6 @@ class ConsumerCore:
     async def snapshot(self) -> dict[str, Any]:
         """Return `metrics`, as a coroutine for the engine."""
         return self.metrics()
-
-    def _every(self, interval_ms: int, work: Callable[[], Coroutine[Any, Any, None]], *, when: bool) -> None:
-        async def repeat() -> None:
-            while True:
-                await asyncio.sleep(interval_ms / 1000)
-                try:
-                    await work()
-                except Exception:
-                    log.exception(
-                        "kafwire: periodic work (every %d ms) failed; it continues",
-                        interval_ms,
-                        interval_ms=interval_ms,
-                    )
-
-        if when:
-            self._tasks.append(asyncio.ensure_future(repeat()))
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         ConsumerGroupHeartbeatRequest,
         ConsumerGroupHeartbeatResponse,
     )
+    from kafwire.protocol.api.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
     from kafwire.protocol.api.controller_registration import (
         ControllerRegistrationRequest,
         ControllerRegistrationResponse,
@@ -109,6 +110,7 @@ if TYPE_CHECKING:
         InitializeShareGroupStateResponse,
     )
     from kafwire.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
+    from kafwire.protocol.api.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
     from kafwire.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
     from kafwire.protocol.api.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
     from kafwire.protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -138,6 +140,7 @@ if TYPE_CHECKING:
     from kafwire.protocol.api.share_fetch import ShareFetchRequest, ShareFetchResponse
     from kafwire.protocol.api.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
     from kafwire.protocol.api.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+    from kafwire.protocol.api.stop_replica import StopReplicaRequest, StopReplicaResponse
     from kafwire.protocol.api.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
     from kafwire.protocol.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
     from kafwire.protocol.api.streams_group_topology_description_update import (
@@ -149,6 +152,7 @@ if TYPE_CHECKING:
     from kafwire.protocol.api.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
     from kafwire.protocol.api.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
     from kafwire.protocol.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+    from kafwire.protocol.api.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
     from kafwire.protocol.api.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
     from kafwire.protocol.api.vote import VoteRequest, VoteResponse
     from kafwire.protocol.api.write_share_group_state import WriteShareGroupStateRequest, WriteShareGroupStateResponse
@@ -204,6 +208,8 @@ if TYPE_CHECKING:
         ShareGroupMemberMetadataValue,
         ShareGroupMetadataKey,
         ShareGroupMetadataValue,
+        ShareGroupPartitionMetadataKey,
+        ShareGroupPartitionMetadataValue,
         ShareGroupStatePartitionMetadataKey,
         ShareGroupStatePartitionMetadataValue,
         ShareGroupTargetAssignmentMemberKey,
@@ -294,6 +300,8 @@ __all__ = [
     "ConsumerProtocolAssignment",
     "ConsumerProtocolSubscription",
     "ControlRecordTypeSchema",
+    "ControlledShutdownRequest",
+    "ControlledShutdownResponse",
     "ControllerRegistrationRequest",
     "ControllerRegistrationResponse",
     "CreateAclsRequest",
@@ -376,6 +384,8 @@ __all__ = [
     "JoinGroupRequest",
     "JoinGroupResponse",
     "KRaftVersionRecord",
+    "LeaderAndIsrRequest",
+    "LeaderAndIsrResponse",
     "LeaderChangeMessage",
     "LeaveGroupRequest",
     "LeaveGroupResponse",
@@ -439,6 +449,8 @@ __all__ = [
     "ShareGroupMemberMetadataValue",
     "ShareGroupMetadataKey",
     "ShareGroupMetadataValue",
+    "ShareGroupPartitionMetadataKey",
+    "ShareGroupPartitionMetadataValue",
     "ShareGroupStatePartitionMetadataKey",
     "ShareGroupStatePartitionMetadataValue",
     "ShareGroupTargetAssignmentMemberKey",
@@ -451,6 +463,8 @@ __all__ = [
     "ShareUpdateValue",
     "SnapshotFooterRecord",
     "SnapshotHeaderRecord",
+    "StopReplicaRequest",
+    "StopReplicaResponse",
     "StreamsGroupCurrentMemberAssignmentKey",
     "StreamsGroupCurrentMemberAssignmentValue",
     "StreamsGroupDescribeRequest",
@@ -482,6 +496,8 @@ __all__ = [
     "UnregisterControllerResponse",
     "UpdateFeaturesRequest",
     "UpdateFeaturesResponse",
+    "UpdateMetadataRequest",
+    "UpdateMetadataResponse",
     "UpdateRaftVoterRequest",
     "UpdateRaftVoterResponse",
     "VoteRequest",
@@ -536,6 +552,8 @@ _DATA = {
         "ConsumerGroupRegularExpressionValue",
     ),
     "share_group_records": (
+        "ShareGroupPartitionMetadataKey",
+        "ShareGroupPartitionMetadataValue",
         "ShareGroupMemberMetadataKey",
         "ShareGroupMemberMetadataValue",
         "ShareGroupMetadataKey",

@@ -4,7 +4,7 @@ A key begins with an int16, the type of the record, which determines the message
 the value. A value begins with an int16, the version of its message. A record without a value is a tombstone.
 """
 
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kafwire.errors import ProtocolError
 from kafwire.protocol.spec import Data
@@ -24,7 +24,7 @@ class _Coordinator(Data):
 
     record_type: ClassVar[int] = -1
 
-    def __init_subclass__(cls, *, record_type: int = -1, **options: str) -> None:
+    def __init_subclass__(cls, *, record_type: int = -1, **options: Any) -> None:
         """Store the record type of a declaration."""
         super().__init_subclass__(**options)
         cls.record_type = record_type

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from kafwire.errors import ProtocolError
 from kafwire.protocol import MESSAGES, Request, Response
-from kafwire.protocol.framing import decode_response_body, decode_response_header
+from kafwire.protocol.framing import decode_response_body, decode_response_header, request_header_version
 from kafwire.protocol.header import RequestHeader, ResponseHeader
 from kafwire.protocol.spec import MAX_MEMORY
 from kafwire.protocol.stream import MAX_FRAME_BYTES, SIZE_BYTES, FrameStream
@@ -151,9 +151,8 @@ def read_request(data: "BytesLike", position: int = 0) -> RequestFrame:
     try:
         if cls is None:
             raise ProtocolError(f"no API has the key {api_key}")
-        known = cls.min_version <= version <= cls.max_version
-        flexible = version >= cls.flexible_from
-        header, used = RequestHeader.plan(2 if flexible else 1).decode_prefix(data, MAX_MEMORY)
+        known = cls.oldest_version <= version <= cls.max_version
+        header, used = RequestHeader.plan(request_header_version(cls, version)).decode_prefix(data, MAX_MEMORY)
         # The plan of a version that does not exist raises the error.
         message = cls.decode(memoryview(data)[used if known else 0 :], version)
     except ProtocolError as reason:

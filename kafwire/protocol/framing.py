@@ -14,21 +14,32 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 API_VERSIONS_KEY = 18
+_CONTROLLED_SHUTDOWN_KEY = 7
 
 R = TypeVar("R", bound=Response)
 D = TypeVar("D", bound=Data)
 
 
+def request_header_version(request_class: type[Request[Response]], version: int) -> int:
+    """Return the version of the header of a request of `version`: 2 if that one is flexible, else 1.
+
+    ControlledShutdown 0 is older than client ids: its header has version 0.
+    """
+    if request_class.api_key == _CONTROLLED_SHUTDOWN_KEY and version == 0:
+        return 0
+    return 2 if version >= request_class.flexible_from else 1
+
+
 def encode_request_header(
     request_class: type[Request[Response]], version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """Return the header of a request of `version`: header version 2 if that one is flexible, else 1."""
+    """Return the header of a request of `version`."""
     return RequestHeader(
         request_api_key=request_class.api_key,
         request_api_version=version,
         correlation_id=correlation_id,
         client_id=client_id,
-    ).encode(2 if version >= request_class.flexible_from else 1)
+    ).encode(request_header_version(request_class, version))
 
 
 def encode_request(message: Request[Response], version: int, correlation_id: int, client_id: str | None) -> bytes:

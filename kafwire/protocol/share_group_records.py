@@ -7,6 +7,28 @@ from kafwire.protocol.coordinator_record import CoordinatorKey, CoordinatorValue
 from kafwire.protocol.spec import UUID, Struct, field, int8, int32, int64
 
 
+class ShareGroupPartitionMetadataKey(CoordinatorKey, record_type=9, versions=None, removed="0"):
+    """The key of the partitions of a share group, in Kafka 3.9 only; type 15 replaced it."""
+
+    group_id: str = field("0")
+
+
+class ShareGroupPartitionMetadataValue(CoordinatorValue, record_type=9, versions=None, removed="0", flexible="0+"):
+    """The partitions for which a share group has state or loses it, in Kafka 3.9 only."""
+
+    class TopicPartitionsInfo(Struct):
+        topic_id: UUID = field("0+")
+        topic_name: str = field("0+")
+        partitions: list[int32] = field("0+")
+
+    class TopicInfo(Struct):
+        topic_id: UUID = field("0+")
+        topic_name: str = field("0+")
+
+    initialized_topics: list[TopicPartitionsInfo] = field("0+")
+    deleting_topics: list[TopicInfo] = field("0+")
+
+
 class ShareGroupMemberMetadataKey(CoordinatorKey, record_type=10):
     """The key of a member of a share group."""
 

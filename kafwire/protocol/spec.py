@@ -393,20 +393,26 @@ def _plain(value: Any) -> Any:
 class Message(Struct):
     """A message with versions of its own: `encode` and `decode` one of them.
 
-    Class options: `versions`, the valid ones; `flexible`, the first one with compact forms and tagged fields.
+    Class options: `versions`, the valid ones, None if all are removed; `removed`, earlier ones that Kafka 4 dropped
+    (KIP-896): they encode and decode, but are never negotiated; `flexible`, the first with compact and tagged fields.
     """
 
     __slots__ = ()
 
-    min_version: ClassVar[int]
+    oldest_version: ClassVar[int]  # the first that decodes
+    min_version: ClassVar[int]  # the first valid one: above `max_version` if all are removed
     max_version: ClassVar[int]
     flexible_from: ClassVar[int]
     _plans: ClassVar[dict[int, Plan]]
 
-    def __init_subclass__(cls, *, versions: str = "0", flexible: str | None = None, **options: Any) -> None:
+    def __init_subclass__(
+        cls, *, versions: str | None = "0", removed: str | None = None, flexible: str | None = None, **options: Any
+    ) -> None:
         """Store the class options of a declaration."""
         super().__init_subclass__(**options)
-        cls.min_version, cls.max_version = Versions.parse(versions)
+        low, high = Versions.parse(removed)
+        cls.min_version, cls.max_version = Versions.parse(versions) if versions else (high + 1, high)
+        cls.oldest_version = low if removed else cls.min_version
         cls.flexible_from = Versions.parse(flexible).low if flexible else _ANY_VERSION
         cls._plans = {}
         if "__declared__" in cls.__dict__:
@@ -418,11 +424,9 @@ class Message(Struct):
         try:
             return cls._plans[version]
         except KeyError:
-            if not isinstance(version, int) or not cls.min_version <= version <= cls.max_version:
-                raise ProtocolError(
-                    f"version {version} does not exist; kafwire has {cls.min_version} to {cls.max_version}",
-                    api=cls.__name__,
-                ) from None
+            if not isinstance(version, int) or not cls.oldest_version <= version <= cls.max_version:
+                has = f"kafwire has {cls.oldest_version} to {cls.max_version}"
+                raise ProtocolError(f"version {version} does not exist; {has}", api=cls.__name__) from None
         plan = cls._plans[version] = Plan(cls, cls.__name__, version, version >= cls.flexible_from)
         return plan
 

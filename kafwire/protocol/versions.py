@@ -14,6 +14,8 @@ def choose(
 ) -> int:
     """Return the version of `name` to use, given both sides' (lowest, highest); `ProtocolError` if none is shared."""
     low, high = ours
+    if low > high:
+        raise ProtocolError(f"Kafka 4 removed every version of {name}: name the version to send", api=name)
     if at_most is not None:
         high = min(high, at_most)
     offered = theirs.get(api_key)

@@ -423,6 +423,12 @@ cdef class Records:
             raise IndexError(f"record {index} of {self.rows}")
         return self.record(row)
 
+    def _repr_html_(self):
+        """Return a table of the first records, which notebooks show; keys and values are the bytes that were read."""
+        cdef int64_t row
+        from kafwire.records.html import ROWS, html_table
+        return html_table(repr(self), [self.raw(row) for row in range(min(self.rows, ROWS))], self.rows)
+
     cdef object not_exported(self, object problem):
         """Return the same error, with the rows it is about."""
         if self.topic is None:

@@ -22,11 +22,14 @@ def check_runtime() -> None:
 
 
 def at_child_exit(function: Callable[[], object]) -> None:
-    """Call `function` when this process ends as a child of `multiprocessing` or `billiard`."""
+    """Call `function` when this process ends as a child of `multiprocessing` or `billiard`, or of Celery's pool."""
     for name in _FORKERS:
         module = sys.modules.get(name)
         if module is not None:
             module.Finalize(None, function, exitpriority=_LAST)
+    signals = sys.modules.get("celery.signals")
+    if signals is not None:  # workers of billiard's pool, which is Celery's prefork, run no finalizer
+        signals.worker_process_shutdown.connect(lambda **_: function(), weak=False)
 
 
 def quiet_daemon_threads(error: type[Exception]) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.config import ClientConfig
+from kafwire.errors import KafkaError
 from kafwire.runtime.engine import default_engine
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafwire.spark.stream_offsets import Offsets
+
+log = logging.getLogger("kafwire.spark")
 
 # The longest that a commit delays a trigger: Spark has the same offsets in its checkpoint.
 _COMMIT_TIMEOUT_MS = 5_000.0
@@ -57,3 +61,24 @@ class GroupCommits:
         if self._made is None:
             self._made = GroupOffsets(self._cluster, self._group)
         return self._made
+
+
+class PublishedOffsets:
+    """The completed offsets of one stream, committed for `commitGroup`. Pure but for `commit`."""
+
+    def __init__(self, commit: Callable[[str, Offsets], None], group: str | None) -> None:
+        """Commit nothing yet; None as `group`: never."""
+        self._commit = commit
+        self._group = group
+        self._last: Offsets | None = None
+
+    def publish(self, completed: Offsets) -> None:
+        """Commit offsets, unless they are the last. After an error the stream goes on: its checkpoint has them."""
+        if self._group is None or completed == self._last:
+            return
+        try:
+            self._commit(self._group, completed)
+        except KafkaError as error:
+            log.warning("the offsets of the stream could not be committed for group %s: %s", self._group, error)
+        else:
+            self._last = completed

@@ -11,9 +11,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError
 from kafwire.spark.byte_limit import within_bytes
 from kafwire.spark.data_loss import check_pinned, check_there, data_loss, losses_of_batch, recreated
+from kafwire.spark.group_commits import PublishedOffsets
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, present, split, start_of
 from kafwire.spark.stream_offsets import names
 from kafwire.spark.trigger_limits import MinimumDelay, backlog, within
@@ -55,7 +56,7 @@ class StreamPlanner:
         self._is_available_now = False
         self._pinned: Offsets | None = None
         self._latest: Offsets | None = None
-        self._published: Mapping[TopicPartition, int] | None = None
+        self._group = PublishedOffsets(lookup.commit, options.commit_group)
         self._ids: dict[str, uuid.UUID] = {}
         self._former_ids: set[uuid.UUID] = set()
         # Partitions of recreated topics: the offset in the old topic, and the first offset of the new one.
@@ -85,7 +86,9 @@ class StreamPlanner:
             raise ConfigError(self._wrong_start)
         self._is_asked = True
         self._latest = latest = self._find_latest(start)
-        self._publish({place: offset for place, offset in start.items() if place in latest})
+        completed = {place: offset for place, offset in start.items() if place in latest}
+        if completed != self._start:  # the start of the stream, which no batch has completed
+            self._group.publish(completed)
         pins_start, self._pins_start = self._pins_start, False
         if pins_start and has_limits and start == self._start:
             first = self._first_offsets(place for place in latest if place not in start)
@@ -275,18 +278,6 @@ class StreamPlanner:
             raise data_loss("; ".join(map(str, losses[:5])))
         for loss in losses:
             log.warning("data loss, as failOnDataLoss is false the stream goes on: %s", loss)
-
-    def _publish(self, completed: Offsets) -> None:
-        """Commit completed offsets for `commitGroup`. The stream goes on if that fails: Spark's checkpoint has them."""
-        group = self._options.commit_group
-        if group is None or completed in (self._start, self._published):
-            return
-        try:
-            self._lookup.commit(group, completed)
-        except KafkaError as error:
-            log.warning("the offsets of the stream could not be committed for group %s: %s", group, error)
-        else:
-            self._published = completed
 
 
 def _counts(topics: Mapping[str, Topic]) -> dict[str, int]:

@@ -64,8 +64,8 @@ class Client(TokenCalls):
         Args:
             message: a request of `kafwire.protocol`.
             broker: the node id of the broker to send to; None: any broker.
-            version: the version to send, even an unstable one. A broker that lacks it responds with UNSUPPORTED_VERSION
-                or closes the connection.
+            version: the version to send, even an unstable or a removed one. A broker that lacks it responds with
+                UNSUPPORTED_VERSION or closes the connection.
             timeout: seconds for all attempts; by default `default_api_timeout_ms`.
 
         Returns:

@@ -1,10 +1,11 @@
-"""One Java process for all tests of this folder; what they compared is counted."""
+"""One Java process for each release and all tests of this folder; what they compared is counted."""
 
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
+from kafwire.testing.cluster.kafka import OLDEST_VERSION
 from tests.support.java.oracle import Oracle
 
 
@@ -16,6 +17,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Oracle]:
     with Oracle() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def old_oracle() -> Iterator[Oracle]:
+    """The classes of Kafka 3.9, which have the versions that Kafka 4 removed."""
+    with Oracle(OLDEST_VERSION) as started:
         yield started
 
 

@@ -1,8 +1,11 @@
-"""Our declarations against Kafka's own definitions: every message, every version, field by field."""
+"""Our declarations against Kafka's own definitions: every message, every version, field by field.
+
+The definitions of 4.4 are the reference; those of 3.9 also have the versions that Kafka 4 removed, back to 0.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -11,30 +14,34 @@ import pytest
 from kafwire.protocol import MESSAGES, Message, Request, Response, Struct
 from kafwire.protocol.coordinator_record import CoordinatorKey, CoordinatorValue
 from kafwire.protocol.spec import Field
+from kafwire.testing.cluster.kafka import OLDEST_VERSION
 from tests.support.kafka_definitions import definitions, valid_versions, versions
 
-_ZOOKEEPER = "no version of it is valid: only a controller with ZooKeeper sent it"
-NOT_DECLARED = {
-    "ControlledShutdownRequest": _ZOOKEEPER,
-    "ControlledShutdownResponse": _ZOOKEEPER,
-    "LeaderAndIsrRequest": _ZOOKEEPER,
-    "LeaderAndIsrResponse": _ZOOKEEPER,
-    "StopReplicaRequest": _ZOOKEEPER,
-    "StopReplicaResponse": _ZOOKEEPER,
-    "UpdateMetadataRequest": _ZOOKEEPER,
-    "UpdateMetadataResponse": _ZOOKEEPER,
+# Names of Kafka 3.9 that 4.4 changed; the bytes are the same.
+RENAMED = {
+    "ListClientMetricsResourcesRequest": "ListConfigResourcesRequest",
+    "ListClientMetricsResourcesResponse": "ListConfigResourcesResponse",
+    "ClientMetricsResource": "ConfigResource",
+    "client_metrics_resources": "config_resources",
+    "client_metrics_resources.name": "config_resources.resource_name",
+    "generation_id": "generation_id_or_member_epoch",
+    **{f"topics.partitions.candidate_{what}": f"topics.partitions.replica_{what}" for what in ("epoch", "id")},
+    "topics.partitions.candidate_directory_id": "topics.partitions.replica_directory_id",
 }
-"""Fields of Kafka's definitions that kafwire does not have, and why. Anything else that is lacking is a failure."""
+# Fields that a version has in 4.4 but not in 3.9, which never used it: share groups came with 4.0.
+ADDED_TO_VERSION_0 = {
+    "ReadShareGroupStateSummaryResponse 0: no field results.partitions.leader_epoch in Kafka",
+    "ShareGroupMetadataValue 0: no field metadata_hash in Kafka",
+}
 
 
 class Wire(NamedTuple):
-    """The attributes of a field in one version that has it."""
+    """The attributes of a field in one version that has it: `ignorable` matters only in versions that lack it."""
 
     type: str
     nullable: bool
     default: str
     tag: int | None
-    ignorable: bool
     compact: bool
 
 
@@ -108,8 +115,7 @@ def kafka_fields(
                 type=field["type"],
                 nullable=version in versions(field.get("nullableVersions"), within),
                 default=default,
-                tag=field["tag"] if version in versions(field.get("taggedVersions"), within) else None,
-                ignorable=field.get("ignorable", False),
+                tag=int(field["tag"]) if version in versions(field.get("taggedVersions"), within) else None,
                 compact=flexible and field.get("flexibleVersions") != "none",
             ),
         )
@@ -125,10 +131,21 @@ def our_type(field: Field) -> str:
     return ("[]" if field.array else "") + (field.struct.__name__ if field.struct else field.kind)
 
 
-def our_fields(cls: type[Struct], version: int, flexible: bool, path: str = "") -> Iterator[tuple[str, Wire | Absent]]:
+def our_fields(
+    cls: type[Struct],
+    version: int,
+    flexible: bool,
+    path: str = "",
+    *,
+    since: int = 0,
+    but: Container[str] = (),
+) -> Iterator[tuple[str, Wire | Absent]]:
+    """The fields, without those that no version from `since` on has, `but` for some of them."""
     blank = cls()
     for field in cls.__fields__:
         place, default = path + field.name, getattr(blank, field.name)
+        if field.versions.high < since and place not in but:
+            continue
         default = repr(type(default).__name__ if isinstance(default, Struct) else default)
         if version not in field.versions:
             yield place, Absent(default, field.ignorable)
@@ -140,12 +157,11 @@ def our_fields(cls: type[Struct], version: int, flexible: bool, path: str = "") 
                 nullable=version in field.nullable,
                 default=default,
                 tag=field.tag if version in field.tagged else None,
-                ignorable=field.ignorable,
                 compact=flexible and field.flexible,
             ),
         )
         if field.struct is not None:
-            yield from our_fields(field.struct, version, flexible, place + ".")
+            yield from our_fields(field.struct, version, flexible, place + ".", since=since, but=but)
 
 
 def our_structs(cls: type[Message]) -> set[str]:
@@ -168,7 +184,7 @@ def of_class(name: str, cls: type[Message], definition: dict[str, Any]) -> Itera
             {version for version in valid if version >= cls.flexible_from},
             versions(definition.get("flexibleVersions"), valid),
         ),
-        "structs": (our_structs(cls), set(kafka_structs(definition))),
+        "structs": (our_structs(cls), set(kafka_structs(definition)) if valid else our_structs(cls)),
         "kind": (
             "request" if issubclass(cls, Request) else "response" if issubclass(cls, Response) else "data",
             definition["type"] if definition["type"] in ("request", "response") else "data",
@@ -180,7 +196,7 @@ def of_class(name: str, cls: type[Message], definition: dict[str, Any]) -> Itera
     if issubclass(cls, Request):
         unstable = definition.get("latestVersionUnstable", False)  # only requests say it
         said["latest version unstable"] = (cls.latest_unstable, unstable)
-        said["highest stable version"] = (cls.max_stable_version, valid[-1] - unstable)
+        said["highest stable version"] = (cls.max_stable_version, valid[-1] - unstable if valid else cls.max_version)
         said["response"] = (cls.response.name, name.replace("Request", "Response"))
     if issubclass(cls, CoordinatorKey | CoordinatorValue):
         said["record type"] = (cls.record_type, definition["apiKey"])
@@ -213,14 +229,11 @@ def compare(name: str) -> Comparison:
     """Our declaration of a message with Kafka's definition."""
     found = Comparison([], Counter(), Counter())
     if name not in definitions():
-        found.differences.append(f"{name}: no such message in Kafka")
+        if MESSAGES[name].min_version <= MESSAGES[name].max_version:
+            found.differences.append(f"{name}: no such message in Kafka")
         return found
     definition, cls = definitions()[name], MESSAGES.get(name)
-    if name in NOT_DECLARED:
-        if cls is not None or valid_versions(definition):
-            found.differences.append(f"{name}: listed as not declared, for a reason that does not hold")
-        return found
-    structs = kafka_structs(definition)
+    structs = kafka_structs(definition) if valid_versions(definition) else {}
     found.total["messages"] += 1
     if cls is None:
         found.differences.append(f"{name}: no such message here")
@@ -234,7 +247,7 @@ def compare(name: str) -> Comparison:
         if cls is None or not cls.min_version <= version <= cls.max_version:
             found.differences.append(f"{name}: no version {version} here")
             continue
-        ours = dict(our_fields(cls, version, version >= cls.flexible_from))
+        ours = dict(our_fields(cls, version, version >= cls.flexible_from, since=cls.min_version, but=theirs))
         wrong = list(of_fields(f"{name} {version}", ours, theirs))
         found.differences.extend(wrong)
         found.equal["versions"] += not wrong
@@ -260,8 +273,64 @@ def test_no_definition_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
         print(
             "\ncompared with Kafka's definitions: "
             + ", ".join(f"{equal[what]} of {total[what]} {what}" for what in ("messages", "versions", "fields"))
-            + f"; {len(NOT_DECLARED)} messages are not declared as they have no valid version"
         )
     lacking = [difference for one in compared for difference in one.differences]
     assert not lacking, "\n" + "\n".join(lacking)
     assert equal == total
+
+
+# --- Kafka 3.9 ---
+
+OLD = definitions(OLDEST_VERSION)
+
+
+def declared(name: str, version: int) -> tuple[type[Message], int]:
+    """Our class and version for a message of Kafka 3.9, whose record keys have the record's type as their version."""
+    cls = MESSAGES["LegacyOffsetCommitKey" if (name, version) == ("OffsetCommitKey", 0) else RENAMED.get(name, name)]
+    if not issubclass(cls, CoordinatorKey):
+        return cls, version
+    assert cls.record_type == version, name
+    return cls, 0
+
+
+def in_new_words(said: Wire | Absent) -> Wire | Absent:
+    if isinstance(said, Absent):
+        return said
+    kind = said.type.removeprefix("[]")
+    return said._replace(type=said.type.replace(kind, RENAMED.get(kind, kind)))
+
+
+def compare_old(name: str, version: int) -> list[str]:
+    """The differences of a version of a message from Kafka 3.9. Tagged fields that came later are none."""
+    definition = OLD[name]
+    cls, ours_version = declared(name, version)
+    if not cls.oldest_version <= ours_version <= cls.max_version:
+        return [f"{name}: no version {version} here"]
+    flexible = version in versions(definition.get("flexibleVersions"), range(version, version + 1))
+    place = f"{name} {version}"
+    theirs: Fields = {}
+    renamed = name in RENAMED or name in ("TxnOffsetCommitRequest", "VoteRequest")
+    for field, said in kafka_fields(definition["fields"], kafka_structs(definition), version, flexible):
+        theirs[RENAMED.get(field, field) if renamed else field] = in_new_words(said)
+    ours = {
+        field: said
+        for field, said in our_fields(cls, ours_version, ours_version >= cls.flexible_from)
+        if field in theirs or (isinstance(said, Wire) and said.tag is None)
+    }
+    return list(of_fields(place, ours, theirs))
+
+
+@pytest.mark.parametrize("name", sorted(OLD))
+def test_versions_of_3_9_are_declared(name: str) -> None:
+    differences = {line for version in valid_versions(OLD[name]) for line in compare_old(name, version)}
+    assert differences == {line for line in ADDED_TO_VERSION_0 if line.startswith(f"{name} ")}
+
+
+def test_removed_versions_are_in_3_9_alone() -> None:
+    """Each removed version is in a definition of 3.9, and in none of 4.4; 121 are removed."""
+    ours = {(name, v) for name, cls in MESSAGES.items() for v in range(cls.oldest_version, cls.min_version)}
+    keys = {"ShareGroupPartitionMetadataKey"}  # its version in 3.9 is the type of the record
+    old = {(name, version) for name in OLD.keys() - keys for version in valid_versions(OLD[name])}
+    assert ours - old == {(name, 0) for name in keys}
+    assert not ours & {(name, v) for name, definition in definitions().items() for v in valid_versions(definition)}
+    assert len(ours) == 121

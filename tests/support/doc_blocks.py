@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE = re.compile(r"# (\w+\.py)\n")  # the first line of a block that other blocks import, or a server loads
+FILE = re.compile(r"# ([\w/]+\.py)\n")  # the first line of a block that other blocks import, or a server loads
 TIMEOUT_S = 250  # Spark takes long to start; pytest has a limit of its own
 ADDRESS = "localhost:9092"  # where the documents have their broker
 
@@ -62,10 +62,11 @@ def blocks(language: str) -> Iterator[Block]:
 
 
 def write_files(document: str, folder: Path, address: str) -> None:
-    """Write the blocks of a document that are files, for a broker at `address`."""
+    """Write the blocks of a document that are files, for a broker at `address`; those that exist stay."""
     for block in blocks("python"):
-        if block.document == document and block.file is not None:
-            (folder / block.file).write_text(block.text.replace(ADDRESS, address))
+        if block.document == document and block.file is not None and not (file := folder / block.file).exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text.replace(ADDRESS, address))
 
 
 def environment() -> dict[str, str]:

@@ -6,7 +6,7 @@ import zipfile
 from functools import cache
 from typing import Any
 
-from kafwire.testing.cluster.kafka import DEFAULT_VERSION, resolve
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, OLDEST_VERSION, resolve
 
 # The jars, and where in them the definitions are. Those of tiered storage are left out: no kafwire command reads them.
 _JARS = {
@@ -20,11 +20,13 @@ _STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*')
 
 
 @cache
-def definitions() -> dict[str, dict[str, Any]]:
-    """Every definition of the jars, by message name."""
+def definitions(release: str = DEFAULT_VERSION) -> dict[str, dict[str, Any]]:
+    """Every definition of a release's jars, by message name. 3.9 has no share coordinator."""
     found = {}
     for name, path in _JARS.items():
-        with zipfile.ZipFile(resolve() / f"kafka-{name}-{DEFAULT_VERSION}.jar") as jar:
+        if name == "share-coordinator" and release == OLDEST_VERSION:
+            continue
+        with zipfile.ZipFile(resolve(release) / f"kafka-{name}-{release}.jar") as jar:
             for file in filter(path.fullmatch, jar.namelist()):
                 text = _STRING_OR_COMMENT.sub(lambda match: match[1] or "", jar.read(file).decode())
                 definition = json.loads(text)

@@ -28,8 +28,8 @@ from kafwire.consumer.fetch.actions import (
     Lose,
 )
 from kafwire.consumer.fetch.context import FetchContext
-from kafwire.consumer.fetch.cursor import FetchCursor, FetchDisposition
-from kafwire.consumer.fetch.errors import UNAUTHORIZED, SessionBackoff, is_session_error
+from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.consumer.fetch.errors import UNAUTHORIZED, FetchDisposition, SessionBackoff, is_session_error
 from kafwire.consumer.fetch.fast_path import FastPath, Taken
 from kafwire.consumer.fetch.response_parts import PartActions, batch_bytes, ends_of_empty, queue_records
 from kafwire.consumer.fetch.room import FetchRoom

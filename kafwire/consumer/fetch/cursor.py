@@ -5,21 +5,16 @@ Pure: events and times come in, decisions go out. `broker_fetcher.py` and `engin
 
 from __future__ import annotations
 
-import enum
 import uuid
 from dataclasses import field
 from typing import Protocol
 
-from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.consumer.fetch.epochs import FetchedEpochs
-from kafwire.consumer.fetch.errors import may_pass
+from kafwire.consumer.fetch.errors import FetchDisposition, after_error
 from kafwire.consumer.fetch.session import Asked
 from kafwire.consumer.ownership import PartitionOwnership
-from kafwire.error_codes import ErrorCode
 from kafwire.lazy_dataclass import dataclass
 
-# Errors of a read replica that the leader may not have: the replica lags behind, or is damaged.
-REPLICA_ERRORS = LEADER_ERRORS | {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.CORRUPT_MESSAGE}
 UNKNOWN = -1
 NO_END = 2**63 - 1
 
@@ -54,19 +49,6 @@ class Part(Protocol):
     @property
     def diverging_end_offset(self) -> int:
         """The end offset of that epoch."""
-
-
-class FetchDisposition(enum.Enum):
-    """The effect of a response's partition on its cursor."""
-
-    TAKE = enum.auto()  # take its records, if any
-    FOLLOW = enum.auto()  # fetch from the read replica that the leader prefers
-    RETURN = enum.auto()  # fetch from the leader again: the read replica cannot serve the cursor
-    DOUBT = enum.auto()  # the read replica's log differs from the fetched records: validate at the leader
-    FIND_LEADER = enum.auto()  # look up the leader, then retry; also after an unknown error code
-    TRUNCATED = enum.auto()  # the log was truncated below the position
-    OUT_OF_RANGE = enum.auto()  # the log does not have the position
-    FAILED = enum.auto()  # an error that no retry fixes
 
 
 @dataclass(slots=True, eq=False)
@@ -177,8 +159,7 @@ class FetchCursor:
     def judge(self, part: Part, *, from_replica: bool, committed_only: bool = False) -> FetchDisposition:
         """Return the effect of `part`, and take its watermarks, which are valid in any response without an error.
 
-        A read replica may be behind the leader, or gone: records that it lacks are not lost, so the leader decides. A
-        new leader may not know yet that records below the end are committed, or may have lost them: an empty response
+        A new leader may not know yet that records below the end are committed, or may have lost them: an empty response
         from it does not reset the failure timer.
         """
         code = part.error_code
@@ -195,11 +176,7 @@ class FetchCursor:
             if part.preferred_read_replica >= 0:
                 return FetchDisposition.FOLLOW
             return FetchDisposition.TAKE
-        if from_replica and code in REPLICA_ERRORS:
-            return FetchDisposition.RETURN
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            return FetchDisposition.OUT_OF_RANGE
-        return FetchDisposition.FIND_LEADER if may_pass(code) else FetchDisposition.FAILED
+        return after_error(code, from_replica=from_replica)
 
     def may_end(self, part: Part, *, committed_only: bool) -> bool:
         """Return True if a broker that sent `part` serves records up to the end: records that it lacks do not exist.

@@ -1,7 +1,8 @@
-"""Errors that fetching retries: those that may pass, those of sessions, and those that were logged already. Pure."""
+"""Errors of fetching: their effect on a partition, retries of sessions, and those that were logged already. Pure."""
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Mapping
 
@@ -24,11 +25,26 @@ SESSION_ERRORS = frozenset(
         ErrorCode.INVALID_SHARE_SESSION_EPOCH,
     }
 )
+# Errors of a read replica that the leader may not have: the replica lags behind, or is damaged.
+REPLICA_ERRORS = LEADER_ERRORS | {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.CORRUPT_MESSAGE}
 # Responses in a row that cannot be decoded: with this many, not one connection but the broker is at fault.
 UNREADABLE = 3
 # An error that recurs is logged again if it was absent for this time.
 GONE_MS = 600_000
 CAUSES = 1024  # most causes that are remembered
+
+
+class FetchDisposition(enum.Enum):
+    """The effect of a response's partition on its cursor."""
+
+    TAKE = enum.auto()  # take its records, if any
+    FOLLOW = enum.auto()  # fetch from the read replica that the leader prefers
+    RETURN = enum.auto()  # fetch from the leader again: the read replica cannot serve the cursor
+    DOUBT = enum.auto()  # the read replica's log differs from the fetched records: validate at the leader
+    FIND_LEADER = enum.auto()  # look up the leader, then retry; also after an unknown error code
+    TRUNCATED = enum.auto()  # the log was truncated below the position
+    OUT_OF_RANGE = enum.auto()  # the log does not have the position
+    FAILED = enum.auto()  # an error that no retry fixes
 
 
 def may_pass(code: int) -> bool:
@@ -39,6 +55,18 @@ def may_pass(code: int) -> bool:
     known = ERROR_CODES.get(code)
     passes = known is None or known.retriable or code in LEADER_ERRORS or code == ErrorCode.UNKNOWN_SERVER_ERROR
     return passes and code != ErrorCode.CORRUPT_MESSAGE
+
+
+def after_error(code: int, *, from_replica: bool) -> FetchDisposition:
+    """Return the effect of a partition's error code on its cursor.
+
+    A read replica may be behind the leader, or gone: records that it lacks are not lost, so the leader decides.
+    """
+    if from_replica and code in REPLICA_ERRORS:
+        return FetchDisposition.RETURN
+    if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return FetchDisposition.OUT_OF_RANGE
+    return FetchDisposition.FIND_LEADER if may_pass(code) else FetchDisposition.FAILED
 
 
 def is_session_error(error: KafkaError) -> bool:

@@ -9,7 +9,8 @@ from kafwire.consumer.fetch._fetch import ParsedPartition, ParsedResponse, scan_
 from kafwire.consumer.fetch._fetch_buffer import FetchBuffer
 from kafwire.consumer.fetch.actions import Action, Fail, Finish, Halt, LeaveReplica, Lose, Move, ResetPosition, Truncate
 from kafwire.consumer.fetch.context import FetchContext
-from kafwire.consumer.fetch.cursor import FetchCursor, FetchDisposition
+from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.consumer.fetch.errors import FetchDisposition
 from kafwire.consumer.fetch.read_plan import ReadPlan
 from kafwire.consumer.fetch.truncation import Divergence
 from kafwire.errors import BrokerError, CorruptBatchError, KafkaTimeoutError, ProtocolError, broker_error

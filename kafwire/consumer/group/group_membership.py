@@ -64,8 +64,8 @@ class GroupMembership:
         assert config.group_id is not None
         assert commits.group is not None
         self.group_id = config.group_id
-        self.revocation = Revocation(fetcher, commits, assignment.is_claimed)
         self.handlers = RebalanceHandlers(fetcher.cluster.engine, handlers, self._wake)
+        self.revocation = Revocation(fetcher, config, commits, self.handlers, assignment.is_claimed)
         self.subscribed: tuple[str, ...] = ()
         self.stops = False  # set by `stop`: no partition is read any more
         self._fetcher = fetcher
@@ -430,40 +430,10 @@ class GroupMembership:
         return WINDOW * self._config.rebalance_timeout_ms if chosen is None else chosen
 
     async def _release(self, partitions: list[TopicPartition], window_ms: float) -> None:
-        """Stop delivery of these partitions, wait for records in hand (`on_revocation="finish"`), commit, drop them."""
+        """Stop delivery of these partitions, finish their records, and drop them."""
         self._awaited.discard(partitions)
-        until = self._engine.now_ms() + window_ms
         owned = {where: self._owned[where] for where in partitions if where in self._owned}
-        cursors = self._assignment.ending(owned)
-        if self._config.on_revocation == "finish":
-            late = _of_owned(await self.revocation.settled(cursors, window_ms))
-            if late:
-                log.warning(
-                    "group %r: records of %s were still being processed after %d ms: the member gives up the "
-                    "partitions, and another one processes records after the last commit again",
-                    self.group_id,
-                    ", ".join(cursor.name for cursor in late),
-                    window_ms,
-                    group=self.group_id,
-                    partitions=[cursor.name for cursor in late],
-                    waited_ms=window_ms,
-                )
-        # A partition may be lost during each of these awaits: then it is neither revoked nor committed.
-        cursors = _of_owned(cursors)
-        if cursors:
-            read = [TopicPartition(cursor.topic, cursor.partition) for cursor in cursors]
-            left_ms = max(1.0, until - self._engine.now_ms())
-            if not await self.handlers.revoked(read, left_ms):
-                log.warning(
-                    "group %r: on_revoked takes longer than %d ms: the revocation goes on",
-                    self.group_id,
-                    left_ms,
-                    group=self.group_id,
-                    waited_ms=left_ms,
-                )
-        if cursors and self._commits.is_automatic:
-            left_ms = max(1_000.0, until - self._engine.now_ms())
-            await self._commits.auto_commit(cursors, timeout_ms=min(left_ms, self._config.default_api_timeout_ms))
+        await self.revocation.finish(self._assignment.ending(owned), window_ms)
         self._end(_still_owned(owned))
 
     def lose(self, partitions: Sequence[Partition]) -> None:
@@ -567,7 +537,3 @@ class GroupMembership:
 
 def _still_owned(assigned: Mapping[TopicPartition, PartitionOwnership]) -> dict[TopicPartition, PartitionOwnership]:
     return {where: ownership for where, ownership in assigned.items() if ownership.is_owned}
-
-
-def _of_owned(cursors: Iterable[FetchCursor]) -> list[FetchCursor]:
-    return [cursor for cursor in cursors if cursor.ownership.is_owned]

@@ -37,6 +37,7 @@ class OffsetCommits:
     def __init__(self, fetcher: Fetcher, config: ConsumerConfig) -> None:
         self._fetcher = fetcher
         self._engine = fetcher.cluster.engine
+        self._config = config
         self.group = GroupOffsets(fetcher.cluster, config.group_id) if config.group_id is not None else None
         self.is_automatic = self.group is not None and config.enable_auto_commit
         self.ledger = Ledger(fetcher, is_automatic=self.is_automatic)
@@ -218,6 +219,20 @@ class OffsetCommits:
             self._fetcher.errors.warn_once("commits", error, "processed offsets could not be committed: ")
         else:
             self._fetcher.errors.end("commits")
+
+    async def keep_committing(self) -> None:
+        """Commit the processed offsets every `auto_commit_interval_ms`, until this is cancelled."""
+        interval_ms = self._config.auto_commit_interval_ms
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            try:
+                await self.auto_commit()
+            except Exception:
+                log.exception(
+                    "kafwire: the automatic commit failed; the next one follows in %d ms",
+                    interval_ms,
+                    interval_ms=interval_ms,
+                )
 
     async def positions_of(
         self, cursors: Iterable[FetchCursor], *, patience_ms: float

@@ -18,7 +18,6 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.config import ProducerConfig
-from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     AuthorizationError,
     BrokerError,
@@ -36,6 +35,7 @@ from kafwire.producer.outcome.in_doubt import Doubts
 from kafwire.producer.outcome.log_search import FoundBatch
 from kafwire.producer.outcome.response import PartitionResponse, error_of, read_response, refused_records
 from kafwire.producer.outcome.sequencer import LOST, NOT_SENT, BatchOutcome, Fate
+from kafwire.producer.outcome.split import part_starts
 from kafwire.runtime.log import producer_log as log
 
 NONE_REFUSED: Mapping[int, KafkaError] = MappingProxyType({})
@@ -251,11 +251,11 @@ class Outcomes:
             self._settle_purged(queue, batch, code)
             return False
         self._counters.refused(queue, error)
-        verdict = queue.sequencer.outcome(
-            batch, code, retriable=is_retriable(error), divisible=self._is_divisible(batch, code, refused)
-        )
-        if verdict is BatchOutcome.DIVIDE:
-            verdict = self._divide(queue, batch, refused)
+        transactional = self._config.transactional_id is not None
+        starts = part_starts(batch.count, code, refused, is_transactional=transactional)
+        verdict = queue.sequencer.outcome(batch, code, retriable=is_retriable(error), divisible=starts is not None)
+        if starts is not None and verdict is BatchOutcome.DIVIDE:
+            verdict = self._divide(queue, batch, starts, refused)
         self._on_return(queue)
         if verdict is BatchOutcome.DELIVERED:
             self._on_delivery(queue, batch)
@@ -287,16 +287,10 @@ class Outcomes:
         self._counters.delivered(queue, batch)
         self.sent.pop(batch, None)
 
-    def _is_divisible(self, batch: ProducerBatch, code: int, refused: Mapping[int, KafkaError]) -> bool:
-        """True if parts of a batch refused as a whole may be accepted."""
-        if batch.count > 1 and code == ErrorCode.MESSAGE_TOO_LARGE:
-            return True
-        # A transaction with a refused record cannot be committed: saving the other records is useless.
-        return 0 < len(refused) < batch.count and self._config.transactional_id is None
-
-    def _divide(self, queue: PartitionQueue, batch: ProducerBatch, refused: Mapping[int, KafkaError]) -> BatchOutcome:
-        """Continue with parts of a batch: halves of one that is too large, or all but the refused records."""
-        starts = parts_without(batch.count, refused) if refused else [0, (batch.count + 1) // 2]
+    def _divide(
+        self, queue: PartitionQueue, batch: ProducerBatch, starts: list[int], refused: Mapping[int, KafkaError]
+    ) -> BatchOutcome:
+        """Continue with the parts of a batch that begin at `starts`, the refused records aside."""
         try:
             parts = self._backlog.accumulator.cut(batch, starts, refused or None)
         except (KafkaError, MemoryError) as error:
@@ -395,11 +389,6 @@ def _defect(queue: PartitionQueue, error: Exception) -> KafkaError:
 def is_retriable(error: KafkaError | None) -> bool:
     """True if another attempt may succeed: an error that is not the broker's says nothing about the batch."""
     return not isinstance(error, BrokerError) or error.retriable
-
-
-def parts_without(count: int, refused: Mapping[int, KafkaError]) -> list[int]:
-    """Return the start of each part of a batch of `count` records, with every refused record in a part of its own."""
-    return sorted({0, *refused, *(index + 1 for index in refused if index + 1 < count)})
 
 
 def doubtful(error: KafkaError) -> KafkaError:

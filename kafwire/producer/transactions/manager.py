@@ -40,8 +40,10 @@ from kafwire.integers import natural
 from kafwire.producer.buffer._accumulator import Accumulator
 from kafwire.producer.outcome.sequencer import Identity
 from kafwire.producer.transactions import state as logic
+from kafwire.producer.transactions.actions import API, Action, AddOffsets, AddPartitions, CommitOffsets, End, Initialize
+from kafwire.producer.transactions.error_meanings import Meaning
 from kafwire.producer.transactions.offset_topics import BY_NAME, OffsetTopics, RecreatedTopicError
-from kafwire.producer.transactions.state import Meaning, State
+from kafwire.producer.transactions.state import State
 from kafwire.protocol.versions import TRANSACTION_FEATURE, TRANSACTION_V2
 from kafwire.runtime.log import producer_log as log
 from kafwire.types import ConsumerGroupMetadata, TransactionHandle
@@ -148,7 +150,7 @@ class Transactions:
         timeout_s: float | None = None,
     ) -> None:
         """Commit a group's offsets with the transaction; return when the coordinators have them."""
-        commit = logic.CommitOffsets(_group(group), _offsets(offsets))
+        commit = CommitOffsets(_group(group), _offsets(offsets))
         self._logic.check_open("send offsets")
         went = commit.group.went(commit.offsets) if isinstance(commit.group, TransactionMember) else []
         if went:
@@ -370,11 +372,11 @@ class Transactions:
                 f"{what} has no outcome after {limit_s:g} s{because}: it continues, call it again to wait for it"
             ) from None
 
-    async def _do(self, action: logic.Action) -> int | None:
+    async def _do(self, action: Action) -> int | None:
         """Send the action's request; return None if the response changed the state, else the first back-off in ms."""
         backoff_ms = self._config.retry_backoff_ms
         coordinator = self._coordinator
-        if isinstance(action, logic.CommitOffsets):
+        if isinstance(action, CommitOffsets):
             coordinator = self._group_coordinator(action.group.group_id)
         try:
             connection = await coordinator.connection()
@@ -415,7 +417,7 @@ class Transactions:
             coordinator.forget(connection.node)
         if meaning in (Meaning.RETRY, Meaning.FIND_COORDINATOR):
             code = codes if isinstance(codes, int) else next(code for code in codes.values() if code)
-            self._problem = self._logic.error_of(action, code, logic.API[type(action)])
+            self._problem = self._logic.error_of(action, code, API[type(action)])
             if code == ErrorCode.UNKNOWN_TOPIC_ID:
                 self._topics.doubt()
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -430,17 +432,15 @@ class Transactions:
             found = self._groups[group_id] = Coordinator(self._cluster, group_id)
         return found
 
-    async def _topic_ids(self, action: logic.Action, connection: BrokerConnection) -> Mapping[str, uuid.UUID]:
+    async def _topic_ids(self, action: Action, connection: BrokerConnection) -> Mapping[str, uuid.UUID]:
         """Return the ids by which a request names topics; `BY_NAME` if it uses their names."""
-        if not isinstance(action, logic.CommitOffsets) or self._logic.version < TRANSACTION_V2:
+        if not isinstance(action, CommitOffsets) or self._logic.version < TRANSACTION_V2:
             return BY_NAME
         request = protocol.TxnOffsetCommitRequest
         version = connection.version_of(request)
         return await self._topics.ids(action) if version >= request.BY_TOPIC_ID else BY_NAME
 
-    def _request(
-        self, action: logic.Action, connection: BrokerConnection, ids: Mapping[str, uuid.UUID]
-    ) -> tuple[Any, int]:
+    def _request(self, action: Action, connection: BrokerConnection, ids: Mapping[str, uuid.UUID]) -> tuple[Any, int]:
         """Return the request message and its version."""
         second = self._logic.version >= TRANSACTION_V2
         identity = self._logic.identity or logic.NO_PRODUCER
@@ -450,7 +450,7 @@ class Transactions:
             "producer_epoch": identity.epoch,
         }
         message: Any
-        if isinstance(action, logic.Initialize):
+        if isinstance(action, Initialize):
             current = action.current or logic.NO_PRODUCER
             message = protocol.InitProducerIdRequest(
                 transactional_id=self._id,
@@ -463,7 +463,7 @@ class Transactions:
             _check_two_phase(connection)
             message.enable2_pc = True
             return message, protocol.InitProducerIdRequest.TWO_PHASE
-        if isinstance(action, logic.AddPartitions):
+        if isinstance(action, AddPartitions):
             request: Any = protocol.AddPartitionsToTxnRequest
             by_topic: dict[str, list[int]] = {}
             for topic, partition in action.partitions:
@@ -478,10 +478,10 @@ class Transactions:
                 ],
             )
             return message, connection.version_of(request, at_most=request.FOR_BROKERS - 1)
-        if isinstance(action, logic.AddOffsets):
+        if isinstance(action, AddOffsets):
             message = protocol.AddOffsetsToTxnRequest(group_id=action.group_id, **producer)
             return message, connection.version_of(protocol.AddOffsetsToTxnRequest)
-        if isinstance(action, logic.End):
+        if isinstance(action, End):
             request = protocol.EndTxnRequest
             message = request(committed=action.committed, **producer)
             at_most = None if second else request.NEW_EPOCH - 1

@@ -17,7 +17,7 @@ from kafwire.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafwire.cluster.cluster import Cluster
-    from kafwire.producer.transactions.state import CommitOffsets
+    from kafwire.producer.transactions.actions import CommitOffsets
 
 BY_NAME: Mapping[str, uuid.UUID] = MappingProxyType({})
 

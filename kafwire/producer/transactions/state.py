@@ -21,11 +21,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from enum import Enum, IntEnum, auto
+from enum import Enum
 
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
-    ERROR_CODES,
     BrokerError,
     KafkaError,
     ProducerFencedError,
@@ -35,12 +34,25 @@ from kafwire.errors import (
     TransactionStateError,
     broker_error,
 )
-from kafwire.lazy_dataclass import dataclass
 from kafwire.producer.outcome.sequencer import Identity
+from kafwire.producer.transactions.actions import (
+    API,
+    Action,
+    AddOffsets,
+    AddPartitions,
+    CommitOffsets,
+    End,
+    Initialize,
+    Partition,
+)
+from kafwire.producer.transactions.error_meanings import (
+    FATAL_FOR_BATCHES,
+    REFUSED_EPOCH,
+    UNKNOWN_THERE,
+    Meaning,
+    meaning_of,
+)
 from kafwire.protocol.versions import TRANSACTION_V2
-from kafwire.types import ConsumerGroupMetadata
-
-Partition = tuple[str, int]
 
 NO_PRODUCER = Identity(-1, -1)
 
@@ -64,112 +76,6 @@ class State(Enum):
 OPEN = (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
 # Records and offsets of the transaction are being sent.
 SENDING = (State.IN_TRANSACTION, State.COMMITTING, State.DETACHING)
-
-
-class Meaning(IntEnum):
-    """What the producer does about an error code; the worst last."""
-
-    DONE = auto()
-    RETRY = auto()
-    FIND_COORDINATOR = auto()  # send again, after looking up the coordinator
-    ABORT = auto()
-    FATAL = auto()
-    FENCED = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Initialize:
-    """InitProducerId; with an identity: raise its epoch (KIP-360)."""
-
-    current: Identity | None
-
-
-@dataclass(frozen=True, slots=True)
-class AddPartitions:
-    """AddPartitionsToTxn."""
-
-    partitions: tuple[Partition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AddOffsets:
-    """AddOffsetsToTxn."""
-
-    group_id: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CommitOffsets:
-    """TxnOffsetCommit; `offsets` are the caller's, and are not examined."""
-
-    group: ConsumerGroupMetadata
-    offsets: Mapping[Partition, object]
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """EndTxn."""
-
-    committed: bool
-
-
-Action = Initialize | AddPartitions | AddOffsets | CommitOffsets | End
-
-API = {
-    Initialize: "InitProducerId",
-    AddPartitions: "AddPartitionsToTxn",
-    AddOffsets: "AddOffsetsToTxn",
-    CommitOffsets: "TxnOffsetCommit",
-    End: "EndTxn",
-}
-
-# The coordinator does not know this producer id (any more): it has no transaction of it.
-UNKNOWN_THERE = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID)
-
-# For all requests, unless `_OWN` differs. Codes missing here: RETRY if `errors` says so, else the request's
-# `_OTHERWISE`.
-_ALL: dict[int, Meaning] = {
-    ErrorCode.NONE: Meaning.DONE,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: Meaning.FIND_COORDINATOR,
-    ErrorCode.NOT_COORDINATOR: Meaning.FIND_COORDINATOR,
-    ErrorCode.INVALID_PRODUCER_EPOCH: Meaning.FENCED,
-    ErrorCode.PRODUCER_FENCED: Meaning.FENCED,
-    ErrorCode.INVALID_TXN_STATE: Meaning.FATAL,
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Meaning.FATAL,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Meaning.ABORT,
-    ErrorCode.UNKNOWN_PRODUCER_ID: Meaning.ABORT,
-    ErrorCode.TRANSACTION_ABORTABLE: Meaning.ABORT,
-}
-_OWN: dict[type[Action], dict[int, Meaning]] = {
-    AddPartitions: {ErrorCode.OPERATION_NOT_ATTEMPTED: Meaning.RETRY},  # another partition's code has the cause
-    CommitOffsets: {
-        ErrorCode.REQUEST_TIMED_OUT: Meaning.FIND_COORDINATOR,
-        ErrorCode.INVALID_PRODUCER_EPOCH: Meaning.ABORT,  # the group coordinator's: the transaction coordinator decides
-        ErrorCode.PRODUCER_FENCED: Meaning.ABORT,
-        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Meaning.FATAL,
-    },
-}
-_OTHERWISE = {AddPartitions: Meaning.ABORT, AddOffsets: Meaning.ABORT, CommitOffsets: Meaning.ABORT}
-# After these errors of a batch the producer cannot continue; any other fails only its transaction. So does a stale
-# epoch, until the coordinator reports fencing: a late marker may have raised it.
-_FATAL_FOR_BATCHES: dict[int, Meaning] = {
-    ErrorCode.PRODUCER_FENCED: Meaning.FENCED,
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Meaning.FATAL,
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Meaning.FATAL,
-}
-# These codes refuse the producer's epoch, and say nothing about the batch.
-_REFUSED_EPOCH = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
-
-
-def meaning_of(kind: type[Action], code: int) -> Meaning:
-    """Return the meaning of an error code in the response to a request."""
-    found = _OWN.get(kind, {}).get(code, _ALL.get(code))
-    if found is not None:
-        return found
-    known = ERROR_CODES.get(code)
-    if known is not None and known.retriable:
-        return Meaning.RETRY
-    return _OTHERWISE.get(kind, Meaning.FATAL)
 
 
 class Transaction:
@@ -296,10 +202,10 @@ class Transaction:
         """Note that a batch failed for good, and whether it had a sequence number; return its deliveries' error."""
         if numbered:
             self._needs_epoch = True
-        meaning = _FATAL_FOR_BATCHES.get(error.code, Meaning.ABORT) if isinstance(error, BrokerError) else Meaning.ABORT
+        meaning = FATAL_FOR_BATCHES.get(error.code, Meaning.ABORT) if isinstance(error, BrokerError) else Meaning.ABORT
         if self.state in SENDING:
             self._fail(meaning, error, "a batch was not delivered")
-        if not isinstance(error, BrokerError) or error.code not in _REFUSED_EPOCH:
+        if not isinstance(error, BrokerError) or error.code not in REFUSED_EPOCH:
             return error
         if isinstance(self.error, ProducerFencedError):
             meaning = Meaning.FENCED

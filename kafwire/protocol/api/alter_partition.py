@@ -6,7 +6,7 @@ Brokers send it.
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32, int64
 
 
-class AlterPartitionResponse(Response, key=56, versions="2-3", flexible="0+"):
+class AlterPartitionResponse(Response, key=56, versions="2-3", removed="0-1", flexible="0+"):
     """The response to `AlterPartitionRequest`: the controller's state of each partition after the change."""
 
     class PartitionData(Struct):
@@ -19,6 +19,7 @@ class AlterPartitionResponse(Response, key=56, versions="2-3", flexible="0+"):
         partition_epoch: int32 = field("0+")
 
     class TopicData(Struct):
+        topic_name: str = field("0-1", ignorable=True)
         topic_id: UUID = field("2+", ignorable=True)
         partitions: list["AlterPartitionResponse.PartitionData"] = field("0+")
 
@@ -27,7 +28,7 @@ class AlterPartitionResponse(Response, key=56, versions="2-3", flexible="0+"):
     topics: list[TopicData] = field("0+")
 
 
-class AlterPartitionRequest(Request[AlterPartitionResponse], key=56, versions="2-3", flexible="0+"):
+class AlterPartitionRequest(Request[AlterPartitionResponse], key=56, versions="2-3", removed="0-1", flexible="0+"):
     """Requests these in-sync replicas, if the partition's epochs are still those given.
 
     Version 2 lists broker ids (`new_isr`), version 3 also their epochs, so that a restarted broker is refused
@@ -47,6 +48,7 @@ class AlterPartitionRequest(Request[AlterPartitionResponse], key=56, versions="2
         partition_epoch: int32 = field("0+")
 
     class TopicData(Struct):
+        topic_name: str = field("0-1", ignorable=True)
         topic_id: UUID = field("2+", ignorable=True)
         partitions: list["AlterPartitionRequest.PartitionData"] = field("0+")
 

@@ -3,7 +3,7 @@
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
-class AlterReplicaLogDirsResponse(Response, key=34, versions="1-2", flexible="2+"):
+class AlterReplicaLogDirsResponse(Response, key=34, versions="1-2", removed="0", flexible="2+"):
     """The response to `AlterReplicaLogDirsRequest`, by topic rather than by directory."""
 
     class AlterReplicaLogDirPartitionResult(Struct):
@@ -18,7 +18,9 @@ class AlterReplicaLogDirsResponse(Response, key=34, versions="1-2", flexible="2+
     results: list[AlterReplicaLogDirTopicResult] = field("0+")
 
 
-class AlterReplicaLogDirsRequest(Request[AlterReplicaLogDirsResponse], key=34, versions="1-2", flexible="2+"):
+class AlterReplicaLogDirsRequest(
+    Request[AlterReplicaLogDirsResponse], key=34, versions="1-2", removed="0", flexible="2+"
+):
     """Assigns replicas to the directories, by absolute path, of one broker."""
 
     class AlterReplicaLogDirTopic(Struct):

@@ -3,7 +3,7 @@
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
 
 
-class CreateAclsResponse(Response, key=30, versions="1-3", flexible="2+"):
+class CreateAclsResponse(Response, key=30, versions="1-3", removed="0", flexible="2+"):
     """The response to `CreateAclsRequest`: the results have no names, but are in the order of the request."""
 
     class AclCreationResult(Struct):
@@ -14,7 +14,7 @@ class CreateAclsResponse(Response, key=30, versions="1-3", flexible="2+"):
     results: list[AclCreationResult] = field("0+")
 
 
-class CreateAclsRequest(Request[CreateAclsResponse], key=30, versions="1-3", flexible="2+"):
+class CreateAclsRequest(Request[CreateAclsResponse], key=30, versions="1-3", removed="0", flexible="2+"):
     """Adds rules: a principal such as "User:alice", from a host or "*", may or may not use a resource."""
 
     class AclCreation(Struct):

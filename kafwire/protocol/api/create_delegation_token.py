@@ -3,7 +3,7 @@
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64, since
 
 
-class CreateDelegationTokenResponse(Response, key=38, versions="1-3", flexible="2+"):
+class CreateDelegationTokenResponse(Response, key=38, versions="1-3", removed="0", flexible="2+"):
     """The response to `CreateDelegationTokenRequest`; times are in ms since 1970.
 
     To authenticate by SCRAM, `token_id` is the user and `hmac` in base64 the password.
@@ -22,7 +22,9 @@ class CreateDelegationTokenResponse(Response, key=38, versions="1-3", flexible="
     throttle_time_ms: int32 = field("0+")
 
 
-class CreateDelegationTokenRequest(Request[CreateDelegationTokenResponse], key=38, versions="1-3", flexible="2+"):
+class CreateDelegationTokenRequest(
+    Request[CreateDelegationTokenResponse], key=38, versions="1-3", removed="0", flexible="2+"
+):
     """Asks for a token, from version 3 on also for another owner; None or an empty name is the requester itself.
 
     `max_lifetime_ms` of -1 is the broker's limit. `renewers` may renew the token, besides its owner.

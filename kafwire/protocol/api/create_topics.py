@@ -3,7 +3,7 @@
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32, since
 
 
-class CreateTopicsResponse(Response, key=19, versions="2-7", flexible="5+"):
+class CreateTopicsResponse(Response, key=19, versions="2-7", removed="0-1", flexible="5+"):
     """The response to `CreateTopicsRequest`, one result for each topic."""
 
     class CreatableTopicConfigs(Struct):
@@ -27,7 +27,7 @@ class CreateTopicsResponse(Response, key=19, versions="2-7", flexible="5+"):
     topics: list[CreatableTopicResult] = field("0+")
 
 
-class CreateTopicsRequest(Request[CreateTopicsResponse], key=19, versions="2-7", flexible="5+"):
+class CreateTopicsRequest(Request[CreateTopicsResponse], key=19, versions="2-7", removed="0-1", flexible="5+"):
     """Creates topics. From version 4, -1 partitions or replicas stand for the broker's default."""
 
     class CreatableReplicaAssignment(Struct):

@@ -3,7 +3,7 @@
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
 
 
-class DeleteAclsResponse(Response, key=31, versions="1-3", flexible="2+"):
+class DeleteAclsResponse(Response, key=31, versions="1-3", removed="0", flexible="2+"):
     """The response to `DeleteAclsRequest`: for each filter, in the order of the request, the rules that it removed."""
 
     class DeleteAclsMatchingAcl(Struct):
@@ -26,7 +26,7 @@ class DeleteAclsResponse(Response, key=31, versions="1-3", flexible="2+"):
     filter_results: list[DeleteAclsFilterResult] = field("0+")
 
 
-class DeleteAclsRequest(Request[DeleteAclsResponse], key=31, versions="1-3", flexible="2+"):
+class DeleteAclsRequest(Request[DeleteAclsResponse], key=31, versions="1-3", removed="0", flexible="2+"):
     """Removes every rule that matches one of the filters; None matches every name, principal or host."""
 
     class DeleteAclsFilter(Struct):

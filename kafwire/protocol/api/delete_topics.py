@@ -3,7 +3,7 @@
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, since
 
 
-class DeleteTopicsResponse(Response, key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsResponse(Response, key=20, versions="1-6", removed="0", flexible="4+"):
     """The response to `DeleteTopicsRequest`, one result for each topic."""
 
     class DeletableTopicResult(Struct):
@@ -16,7 +16,7 @@ class DeleteTopicsResponse(Response, key=20, versions="1-6", flexible="4+"):
     responses: list[DeletableTopicResult] = field("0+")
 
 
-class DeleteTopicsRequest(Request[DeleteTopicsResponse], key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsRequest(Request[DeleteTopicsResponse], key=20, versions="1-6", removed="0", flexible="4+"):
     """Deletes topics: `topics` from version 6, `topic_names` before it."""
 
     class DeleteTopicState(Struct):

@@ -12,7 +12,7 @@ The numbers of this API, CreateAcls and DeleteAcls; 1 matches anything, in filte
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
 
 
-class DescribeAclsResponse(Response, key=29, versions="1-3", flexible="2+"):
+class DescribeAclsResponse(Response, key=29, versions="1-3", removed="0", flexible="2+"):
     """The response to `DescribeAclsRequest`, by resource."""
 
     class AclDescription(Struct):
@@ -33,7 +33,7 @@ class DescribeAclsResponse(Response, key=29, versions="1-3", flexible="2+"):
     resources: list[DescribeAclsResource] = field("0+")
 
 
-class DescribeAclsRequest(Request[DescribeAclsResponse], key=29, versions="1-3", flexible="2+"):
+class DescribeAclsRequest(Request[DescribeAclsResponse], key=29, versions="1-3", removed="0", flexible="2+"):
     """Asks for the rules that match a filter; None matches every name, principal or host."""
 
     resource_type_filter: int8 = field("0+")

@@ -3,7 +3,7 @@
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
 
 
-class DescribeConfigsResponse(Response, key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsResponse(Response, key=32, versions="1-4", removed="0", flexible="4+"):
     """The response to `DescribeConfigsRequest`, one result for each resource."""
 
     class DescribeConfigsSynonym(Struct):
@@ -15,6 +15,7 @@ class DescribeConfigsResponse(Response, key=32, versions="1-4", flexible="4+"):
         name: str = field("0+")
         value: str | None = field("0+", nullable="0+", hidden="name")
         read_only: bool = field("0+")
+        is_default: bool = field("0")
         config_source: int8 = field("1+", default=-1, ignorable=True)
         is_sensitive: bool = field("0+")
         synonyms: list["DescribeConfigsResponse.DescribeConfigsSynonym"] = field("1+", ignorable=True)
@@ -32,7 +33,7 @@ class DescribeConfigsResponse(Response, key=32, versions="1-4", flexible="4+"):
     results: list[DescribeConfigsResult] = field("0+")
 
 
-class DescribeConfigsRequest(Request[DescribeConfigsResponse], key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsRequest(Request[DescribeConfigsResponse], key=32, versions="1-4", removed="0", flexible="4+"):
     """Asks for configurations: resource type 2 is a topic, 4 a broker; `configuration_keys=None` asks for all keys."""
 
     class DescribeConfigsResource(Struct):

@@ -3,7 +3,7 @@
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64, since
 
 
-class DescribeDelegationTokenResponse(Response, key=41, versions="1-3", flexible="2+"):
+class DescribeDelegationTokenResponse(Response, key=41, versions="1-3", removed="0", flexible="2+"):
     """The response to `DescribeDelegationTokenRequest`, secrets (`hmac`) included; times are in ms since 1970."""
 
     class DescribedDelegationTokenRenewer(Struct):
@@ -27,7 +27,9 @@ class DescribeDelegationTokenResponse(Response, key=41, versions="1-3", flexible
     throttle_time_ms: int32 = field("0+")
 
 
-class DescribeDelegationTokenRequest(Request[DescribeDelegationTokenResponse], key=41, versions="1-3", flexible="2+"):
+class DescribeDelegationTokenRequest(
+    Request[DescribeDelegationTokenResponse], key=41, versions="1-3", removed="0", flexible="2+"
+):
     """Asks for the tokens of some owners, or of all with `owners=None`."""
 
     class DescribeDelegationTokenOwner(Struct):

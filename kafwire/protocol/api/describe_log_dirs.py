@@ -6,7 +6,7 @@ See KIP-113, KIP-827 (space), KIP-1066 (cordons).
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
 
 
-class DescribeLogDirsResponse(Response, key=35, versions="1-5", flexible="2+"):
+class DescribeLogDirsResponse(Response, key=35, versions="1-5", removed="0", flexible="2+"):
     """The response to `DescribeLogDirsRequest`, one result for each directory; sizes are in bytes.
 
     A replica that is moving into the directory has `is_future_key`. A cordoned directory (version 5) gets no further
@@ -36,7 +36,7 @@ class DescribeLogDirsResponse(Response, key=35, versions="1-5", flexible="2+"):
     results: list[DescribeLogDirsResult] = field("0+")
 
 
-class DescribeLogDirsRequest(Request[DescribeLogDirsResponse], key=35, versions="1-5", flexible="2+"):
+class DescribeLogDirsRequest(Request[DescribeLogDirsResponse], key=35, versions="1-5", removed="0", flexible="2+"):
     """Asks one broker about its replicas of some partitions, or of all with `topics=None`."""
 
     class DescribableLogDirTopic(Struct):

@@ -6,7 +6,7 @@ Version 13 and later name topics by id only, earlier ones by name only.
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32, int64, record_bytes, since
 
 
-class FetchResponse(Response, key=1, versions="4-18", flexible="12+"):
+class FetchResponse(Response, key=1, versions="4-18", removed="0-3", flexible="12+"):
     """The response to `FetchRequest`.
 
     `records` may begin before the requested offset and end in an incomplete batch.
@@ -61,7 +61,7 @@ class FetchResponse(Response, key=1, versions="4-18", flexible="12+"):
     node_endpoints: list[NodeEndpoint] = field("16+", tag=0)
 
 
-class FetchRequest(Request[FetchResponse], key=1, versions="4-18", flexible="12+"):
+class FetchRequest(Request[FetchResponse], key=1, versions="4-18", removed="0-3", flexible="12+"):
     """Asks a broker for the records of partitions, waiting up to `max_wait_ms` for `min_bytes` of them."""
 
     class ReplicaState(Struct):

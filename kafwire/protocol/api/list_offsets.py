@@ -3,12 +3,13 @@
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64, since
 
 
-class ListOffsetsResponse(Response, key=2, versions="1-11", flexible="6+"):
+class ListOffsetsResponse(Response, key=2, versions="1-11", removed="0", flexible="6+"):
     """The response to `ListOffsetsRequest`; offset -1 if no record is that late."""
 
     class ListOffsetsPartitionResponse(Struct):
         partition_index: int32 = field("0+")
         error_code: int16 = field("0+")
+        old_style_offsets: list[int64] = field("0")
         timestamp: int64 = field("1+", default=-1)
         offset: int64 = field("1+", default=-1)
         leader_epoch: int32 = field("4+", default=-1)
@@ -21,7 +22,7 @@ class ListOffsetsResponse(Response, key=2, versions="1-11", flexible="6+"):
     topics: list[ListOffsetsTopicResponse] = field("0+")
 
 
-class ListOffsetsRequest(Request[ListOffsetsResponse], key=2, versions="1-11", flexible="6+"):
+class ListOffsetsRequest(Request[ListOffsetsResponse], key=2, versions="1-11", removed="0", flexible="6+"):
     """Asks partitions for the first offset at or after a timestamp in ms; -1 is the end, -2 the start.
 
     A consumer's `replica_id` is -1, although the default is 0, as for all fields in Kafka's definition.
@@ -31,6 +32,7 @@ class ListOffsetsRequest(Request[ListOffsetsResponse], key=2, versions="1-11", f
         partition_index: int32 = field("0+")
         current_leader_epoch: int32 = field("4+", default=-1, ignorable=True)
         timestamp: int64 = field("0+")
+        max_num_offsets: int32 = field("0", default=1)
 
     class ListOffsetsTopic(Struct):
         name: str = field("0+")

@@ -6,7 +6,7 @@ Version 10 names topics by id only, earlier ones by name only.
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, since
 
 
-class OffsetCommitResponse(Response, key=8, versions="2-10", flexible="8+"):
+class OffsetCommitResponse(Response, key=8, versions="2-10", removed="0-1", flexible="8+"):
     """The response to `OffsetCommitRequest`: an error code for each partition, and none for the whole."""
 
     class OffsetCommitResponsePartition(Struct):
@@ -22,7 +22,7 @@ class OffsetCommitResponse(Response, key=8, versions="2-10", flexible="8+"):
     topics: list[OffsetCommitResponseTopic] = field("0+")
 
 
-class OffsetCommitRequest(Request[OffsetCommitResponse], key=8, versions="2-10", flexible="8+"):
+class OffsetCommitRequest(Request[OffsetCommitResponse], key=8, versions="2-10", removed="0-1", flexible="8+"):
     """Commits, for each partition, the offset of the next record to read.
 
     Generation -1 with an empty member id commits without a membership in the group. Members of the protocol of KIP-848
@@ -34,6 +34,7 @@ class OffsetCommitRequest(Request[OffsetCommitResponse], key=8, versions="2-10",
         partition_index: int32 = field("0+")
         committed_offset: int64 = field("0+")
         committed_leader_epoch: int32 = field("6+", default=-1, ignorable=True)
+        commit_timestamp: int64 = field("1", default=-1)
         committed_metadata: str | None = field("0+", nullable="0+")
 
     class OffsetCommitRequestTopic(Struct):

@@ -7,7 +7,7 @@ Up to version 7 a message is about one group, in its own fields; from version 8 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, since
 
 
-class OffsetFetchResponse(Response, key=9, versions="1-10", flexible="6+"):
+class OffsetFetchResponse(Response, key=9, versions="1-10", removed="0", flexible="6+"):
     """The response to `OffsetFetchRequest`; offset -1 if the group has committed none."""
 
     class OffsetFetchResponsePartition(Struct):
@@ -44,7 +44,7 @@ class OffsetFetchResponse(Response, key=9, versions="1-10", flexible="6+"):
     groups: list[OffsetFetchResponseGroup] = field("8+")
 
 
-class OffsetFetchRequest(Request[OffsetFetchResponse], key=9, versions="1-10", flexible="6+"):
+class OffsetFetchRequest(Request[OffsetFetchResponse], key=9, versions="1-10", removed="0", flexible="6+"):
     """Asks for committed offsets; `topics=None` asks for all of the group, in version 2 and later.
 
     With `require_stable` the broker refuses, with UNSTABLE_OFFSET_COMMIT, a partition whose offset an open transaction

@@ -3,7 +3,7 @@
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
 
 
-class OffsetForLeaderEpochResponse(Response, key=23, versions="2-4", flexible="4+"):
+class OffsetForLeaderEpochResponse(Response, key=23, versions="2-4", removed="0-1", flexible="4+"):
     """The response to `OffsetForLeaderEpochRequest`; -1 and -1 if the leader knows no such epoch.
 
     `leader_epoch` is the greatest epoch up to the requested one, `end_offset` the offset after its last record.
@@ -23,7 +23,9 @@ class OffsetForLeaderEpochResponse(Response, key=23, versions="2-4", flexible="4
     topics: list[OffsetForLeaderTopicResult] = field("0+")
 
 
-class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse], key=23, versions="2-4", flexible="4+"):
+class OffsetForLeaderEpochRequest(
+    Request[OffsetForLeaderEpochResponse], key=23, versions="2-4", removed="0-1", flexible="4+"
+):
     """Asks leaders for the end of an epoch. A consumer's `replica_id` is -1; the default, -2, is a debugging reader."""
 
     class OffsetForLeaderPartition(Struct):

@@ -6,7 +6,7 @@ Version 13 and later name topics by id only, earlier ones by name only.
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, record_bytes, since
 
 
-class ProduceResponse(Response, key=0, versions="3-13", flexible="9+"):
+class ProduceResponse(Response, key=0, versions="3-13", removed="0-2", flexible="9+"):
     """The response to `ProduceRequest`; there is none with `acks=0`."""
 
     class BatchIndexAndErrorMessage(Struct):
@@ -43,7 +43,7 @@ class ProduceResponse(Response, key=0, versions="3-13", flexible="9+"):
     node_endpoints: list[NodeEndpoint] = field("10+", tag=0)
 
 
-class ProduceRequest(Request[ProduceResponse], key=0, versions="3-13", flexible="9+"):
+class ProduceRequest(Request[ProduceResponse], key=0, versions="3-13", removed="0-2", flexible="9+"):
     """Appends one batch to each of the partitions; `acks` is 0, 1 or -1 for all in-sync replicas."""
 
     class PartitionProduceData(Struct):

@@ -1,12 +1,12 @@
 """ShareAcknowledge (79): acknowledges records of a share group without fetching more. See KIP-932.
 
-Version 0 was for early access and no longer exists. Version 2 adds the renewal of acquisition locks (KIP-1222).
+Version 0 was for early access, and is removed. Version 2 adds the renewal of acquisition locks (KIP-1222).
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32, int64, since
 
 
-class ShareAcknowledgeResponse(Response, key=79, versions="1-2", flexible="0+"):
+class ShareAcknowledgeResponse(Response, key=79, versions="1-2", removed="0", flexible="0+"):
     """The response to `ShareAcknowledgeRequest`."""
 
     class LeaderIdAndEpoch(Struct):
@@ -37,7 +37,7 @@ class ShareAcknowledgeResponse(Response, key=79, versions="1-2", flexible="0+"):
     node_endpoints: list[NodeEndpoint] = field("0+")
 
 
-class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse], key=79, versions="1-2", flexible="0+"):
+class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse], key=79, versions="1-2", removed="0", flexible="0+"):
     """Acknowledges within the share session that ShareFetch opened; -1 as `share_session_epoch` closes it.
 
     `acknowledge_types` are those of `ShareFetchRequest`.

@@ -1,13 +1,13 @@
 """ShareFetch (78): records for a member of a share group, and its acknowledgements of earlier ones. See KIP-932.
 
-Version 0 was for early access and no longer exists. Version 2 adds the acquire mode (KIP-1206) and the renewal of
+Version 0 was for early access, and is removed. Version 2 adds the acquire mode (KIP-1206) and the renewal of
 acquisition locks (KIP-1222).
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32, int64, record_bytes
 
 
-class ShareFetchResponse(Response, key=78, versions="1-2", flexible="0+"):
+class ShareFetchResponse(Response, key=78, versions="1-2", removed="0", flexible="0+"):
     """The response to `ShareFetchRequest`.
 
     `records` are whole batches; only the offsets in `acquired_records`, both ends included, are the member's own. In
@@ -51,7 +51,7 @@ class ShareFetchResponse(Response, key=78, versions="1-2", flexible="0+"):
     node_endpoints: list[NodeEndpoint] = field("0+")
 
 
-class ShareFetchRequest(Request[ShareFetchResponse], key=78, versions="1-2", flexible="0+"):
+class ShareFetchRequest(Request[ShareFetchResponse], key=78, versions="1-2", removed="0", flexible="0+"):
     """Acquires records within a share session, and acknowledges records that the member has finished.
 
     `share_session_epoch`: 0 opens the session, -1 closes it, in between it counts up. `acknowledge_types`: 0 gap, 1

@@ -1,12 +1,12 @@
 """ShareGroupDescribe (77): state, members and assignments of share groups. See KIP-932.
 
-Version 0 was for early access and no longer exists.
+Version 0 was for early access, and is removed.
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32
 
 
-class ShareGroupDescribeResponse(Response, key=77, versions="1", flexible="0+"):
+class ShareGroupDescribeResponse(Response, key=77, versions="1", removed="0", flexible="0+"):
     """The response to `ShareGroupDescribeRequest`, with errors per group. Several members may share a partition."""
 
     class TopicPartitions(Struct):
@@ -41,7 +41,7 @@ class ShareGroupDescribeResponse(Response, key=77, versions="1", flexible="0+"):
     groups: list[DescribedGroup] = field("0+")
 
 
-class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse], key=77, versions="1", flexible="0+"):
+class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse], key=77, versions="1", removed="0", flexible="0+"):
     """Asks the coordinator of these share groups for their description."""
 
     group_ids: list[str] = field("0+")

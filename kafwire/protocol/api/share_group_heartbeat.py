@@ -1,12 +1,12 @@
 """ShareGroupHeartbeat (76): joins, stays in and leaves a share group. See KIP-932.
 
-Version 0 was for early access and no longer exists.
+Version 0 was for early access, and is removed.
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32
 
 
-class ShareGroupHeartbeatResponse(Response, key=76, versions="1", flexible="0+"):
+class ShareGroupHeartbeatResponse(Response, key=76, versions="1", removed="0", flexible="0+"):
     """The response to `ShareGroupHeartbeatRequest`. `assignment=None`: the assignment is unchanged."""
 
     class TopicPartitions(Struct):
@@ -25,7 +25,9 @@ class ShareGroupHeartbeatResponse(Response, key=76, versions="1", flexible="0+")
     assignment: Assignment | None = field("0+", nullable="0+", default=None)
 
 
-class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse], key=76, versions="1", flexible="0+"):
+class ShareGroupHeartbeatRequest(
+    Request[ShareGroupHeartbeatResponse], key=76, versions="1", removed="0", flexible="0+"
+):
     """Reports the member's subscription; the member chooses its id. `member_epoch` 0 joins, -1 leaves.
 
     None means "unchanged since the last heartbeat".

@@ -3,7 +3,7 @@
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64
 
 
-class WriteTxnMarkersResponse(Response, key=27, versions="1-2", flexible="1+"):
+class WriteTxnMarkersResponse(Response, key=27, versions="1-2", removed="0", flexible="1+"):
     """The response to `WriteTxnMarkersRequest`, one result for each partition of each marker."""
 
     class WritableTxnMarkerPartitionResult(Struct):
@@ -21,7 +21,7 @@ class WriteTxnMarkersResponse(Response, key=27, versions="1-2", flexible="1+"):
     markers: list[WritableTxnMarkerResult] = field("0+")
 
 
-class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse], key=27, versions="1-2", flexible="1+"):
+class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse], key=27, versions="1-2", removed="0", flexible="1+"):
     """Makes leaders write commit markers (`transaction_result` true) or abort markers.
 
     `transaction_version` is that of the cluster's feature: 2 if a producer's epoch grows with every transaction.

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from kafwire.protocol.framing import request_header_version
 from kafwire.protocol.header import RequestHeader
 from kafwire.protocol.spec import Field, Request, Struct
 
@@ -40,7 +41,7 @@ def dissect(request: type[Request[Any]], version: int, frame: bytes) -> list[Spa
     """Return the spans of a whole request (header and body, without its size), in order and without gaps."""
     walker = _Walker(frame)
     flexible = version >= request.flexible_from
-    walker.message(RequestHeader, 2 if flexible else 1, flexible, "header")
+    walker.message(RequestHeader, request_header_version(request, version), flexible, "header")
     walker.message(request, version, flexible, "body")
     assert walker.at == len(frame), (request.__name__, version, walker.at, len(frame))
     return walker.spans

@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from kafwire import protocol
@@ -21,6 +21,7 @@ from kafwire.testing.fuzzer.execute import ForbiddenError, Transcript
 from kafwire.testing.fuzzer.finds import Find
 from kafwire.testing.fuzzer.generate import Generator
 from kafwire.testing.fuzzer.judge import CLOSED, HANG, UNREADABLE, Violation, judge
+from kafwire.testing.fuzzer.late_response import late_seconds
 from kafwire.testing.fuzzer.safety import addresses, allowed, remote_addresses, request_class, request_name
 from kafwire.testing.fuzzer.scenarios import with_scenario
 from kafwire.testing.fuzzer.shrink import features, shrink
@@ -365,7 +366,8 @@ class Campaign:
         self, case: Case, transcript: Transcript, violation: Violation, again: Callable[[Case], bool]
     ) -> Find | None:
         if violation.rule == HANG:
-            late = self._late(case)
+            patience, topics = self.options.late_seconds, self.world.topic_ids()
+            late = late_seconds(self.target, case, patience, destructive=self.options.destructive, topics=topics)
             if late is not None:
                 # The server responds, only slowly: not a broken promise, but worth a look.
                 step = case.steps[violation.step]
@@ -397,18 +399,6 @@ class Campaign:
             if ran is not None and same:
                 return self._keep(small, ran, same[0], f"{times} of {_REPEATS}", shrunk=True)
         return self._keep(case, transcript, violation, f"{times} of {_REPEATS}", shrunk=False)
-
-    def _late(self, case: Case) -> float | None:
-        """Return the seconds until the missing response comes; None if it does not come, or if all is in order."""
-        patient = replace(self.target, timeout=max(self.options.late_seconds, self.target.timeout))
-        try:
-            ran = execute.execute(patient, case, destructive=self.options.destructive, topics=self.world.topic_ids())
-        except (ForbiddenError, damage.NotApplicableError, KafkaError):
-            return None
-        if any(exchange.status == execute.SILENT for exchange in ran.exchanges):
-            return None
-        longest = max(exchange.seconds - exchange.waits for exchange in ran.exchanges)
-        return longest if longest > self.target.timeout else None
 
     def _keep(self, case: Case, transcript: Transcript, violation: Violation, reproduced: str, *, shrunk: bool) -> Find:
         step = case.steps[violation.step]

@@ -48,7 +48,7 @@ class Coverage:
             for version in world.versions(name):
                 self.pairs[name, version] = Pair()
             found = request_class(name)
-            beyond = [v for v in range(low, high + 1) if not found.min_version <= v <= found.max_stable_version]
+            beyond = [v for v in range(low, high + 1) if not found.oldest_version <= v <= found.max_stable_version]
             if beyond:
                 self.lacking[name] = beyond
 

@@ -21,6 +21,7 @@ from kafwire.protocol import (
 )
 from kafwire.protocol.spec import Field, Request, Struct
 from kafwire.records import encode_batch
+from kafwire.testing.fuzzer.old_message import old_message
 from kafwire.testing.fuzzer.safety import CLASS_OF, PREFIX, request_class
 from kafwire.testing.fuzzer.world import Topic, World
 
@@ -395,10 +396,11 @@ def _finish_join(generator: Generator, message: Any) -> None:
 
 def _finish_produce(generator: Generator, message: Any) -> None:
     message.transactional_id = None
-    if generator.version < ProduceRequest.ZSTD:
-        for topic in message.topic_data:
-            for part in topic.partition_data:
-                part.records = encode_batch([b"value"], compression=generator.rng.choice(("none", "gzip", "lz4")))
+    for part in (part for topic in message.topic_data for part in topic.partition_data):
+        if generator.version < ProduceRequest.min_version:
+            part.records = old_message(b"value", magic=generator.version // 2)
+        elif generator.version < ProduceRequest.ZSTD:
+            part.records = encode_batch([b"value"], compression=generator.rng.choice(("none", "gzip", "lz4")))
 
 
 def _finish_find_coordinator(generator: Generator, message: Any) -> None:

@@ -1,6 +1,6 @@
 """The limits of the fuzzer: the requests that it may send, and the addresses.
 
-Every API of Kafka 4.4 has a class here. Without `destructive` the fuzzer sends only the first two:
+Every API of Kafka 4.4 and 3.9 has a class here. Without `destructive` the fuzzer sends only the first two:
 
 - read: changes nothing;
 - session: touches only groups, producers and clients that the fuzzer named itself;
@@ -18,6 +18,7 @@ from typing import Any
 
 from kafwire.errors import KafkaConnectionError, ProtocolError
 from kafwire.protocol import MESSAGES, MetadataRequest
+from kafwire.protocol.framing import request_header_version
 from kafwire.protocol.header import RequestHeader
 from kafwire.protocol.spec import Request, Struct
 
@@ -52,8 +53,7 @@ NEVER = {"ControlledShutdown", "StopReplica", "LeaderAndIsr", "UpdateMetadata"}
 
 _OWN = {"group_id", "transactional_id"}
 _HEADER_START = struct.Struct(">hh")
-# The keys of the requests in `NEVER`, which have no messages in kafwire; and keys that newer servers may give to APIs.
-_NEVER_KEYS = range(4, 8)
+# Keys that newer servers may give to APIs.
 _KEYS_TO_COME = range(95, 1000)
 # The same for versions; no server has higher ones.
 _VERSIONS_TO_COME = 64
@@ -129,7 +129,7 @@ def _read(frame: bytes) -> tuple[str, int, Any] | None:
     if name is None:
         return None
     found = request_class(name)
-    _, used = RequestHeader.plan(2 if version >= found.flexible_from else 1).decode_prefix(frame)
+    _, used = RequestHeader.plan(request_header_version(found, version)).decode_prefix(frame)
     message, _ = found.plan(version).decode_prefix(memoryview(frame)[used:])
     return name, version, message
 
@@ -148,7 +148,7 @@ def _permits_frame(frame: bytes, *, destructive: bool) -> bool:
     key, version = _HEADER_START.unpack_from(frame)
     name = request_name(key)
     if name is None:
-        return key not in _NEVER_KEYS and (destructive or key not in _KEYS_TO_COME)
+        return destructive or key not in _KEYS_TO_COME
     if destructive or not allowed(name, destructive=destructive):
         return allowed(name, destructive=destructive)
     if name not in _CONDITIONAL and CLASS_OF[name] != SESSION:
@@ -156,7 +156,7 @@ def _permits_frame(frame: bytes, *, destructive: bool) -> bool:
     try:
         read = _read(frame)
     except ProtocolError as error:
-        if not request_class(name).min_version <= version <= request_class(name).max_version:
+        if not request_class(name).oldest_version <= version <= request_class(name).max_version:
             return not 0 <= version < _VERSIONS_TO_COME
         return any(words in error.message for words in _ENDS_EARLY)
     return read is not None and _harmless(*read)

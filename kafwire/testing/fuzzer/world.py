@@ -10,6 +10,7 @@ from kafwire.errors import KafkaConnectionError, KafkaError, ProtocolError
 from kafwire.protocol import (
     ApiVersionsRequest,
     CreateTopicsRequest,
+    FetchRequest,
     ListOffsetsRequest,
     MetadataRequest,
     ProduceRequest,
@@ -19,7 +20,7 @@ from kafwire.records import encode_batch
 from kafwire.testing.fuzzer.connection import Target, TargetConnection
 from kafwire.testing.fuzzer.safety import PREFIX, request_class
 
-PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS = 0, 2, 3, 19
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS = 0, 1, 2, 3, 19
 OWN_TOPICS = {f"{PREFIX}one": 1, f"{PREFIX}three": 3}
 _TOPICS_KEPT = 8
 _EARLIEST, _LATEST = -2, -1
@@ -55,10 +56,16 @@ class World:
     destructive: bool = False
 
     def versions(self, api: str) -> range:
-        """Return the versions of `api` that both the server and kafwire have, without unstable ones."""
+        """Return the versions of `api` that both the server and kafwire have, without unstable ones.
+
+        Kafka 4 advertises Produce from 0 on for librdkafka, but serves it from 3 on, as its range of Fetch shows
+        (KAFKA-18659).
+        """
         found = request_class(api)
         low, high = self.ranges.get(found.api_key, (1, 0))
-        return range(max(low, found.min_version), min(high, found.max_stable_version) + 1)
+        if found is ProduceRequest and self.ranges.get(FETCH, (0, 0))[0] >= FetchRequest.min_version:
+            low = found.min_version
+        return range(max(low, found.oldest_version), min(high, found.max_stable_version) + 1)
 
     def topic_ids(self) -> dict[str, UUID]:
         """Return the topic ids by name."""

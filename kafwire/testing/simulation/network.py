@@ -22,14 +22,13 @@ from kafwire.runtime.interfaces import (
     StreamSource,
 )
 from kafwire.testing.simulation.calls import DROPPED, HANGUP, NEVER, Response
+from kafwire.testing.simulation.conduct.throttling import Throttling
 from kafwire.testing.simulation.links import LATENCY_S
 
 if TYPE_CHECKING:
     from kafwire.testing.simulation.clock import SimulatedLoop
     from kafwire.testing.simulation.conduct.conduct import Conduct
     from kafwire.testing.simulation.links import Link
-
-CLOCK_S = 1e-6  # rounding error of times that are sums of fractions
 
 
 class SimulatedResolver:
@@ -103,7 +102,7 @@ class SimulatedConnection:
         self.receiver = receiver
         self.max_frame = max_frame
         self.closed = False
-        self.throttled_until = 0.0  # a response asked the client to send nothing before
+        self._throttling = Throttling()
         self.requests = RequestTable()
         # The object that all connections of one client share, and no other client has.
         owner: Any = getattr(receiver, "_connection", None)
@@ -135,11 +134,8 @@ class SimulatedConnection:
         """See `Connection`."""
         if self.closed:
             raise BrokenPipeError(errno.EPIPE, "closed")
-        early_s = self.throttled_until - self.world.loop.time()
-        if early_s > CLOCK_S:
-            self.world.fail(
-                AssertionError(f"sent to broker {self.node.number} {early_s:.3f} s before it may (KIP-219)")
-            )
+        if early := self._throttling.early(self.world.loop.time(), self.node.number):
+            self.world.fail(early)
         request = _Sent(token, correlation_id, b"".join(map(bytes, segments)), expect_response)
         if self._is_holding and not past_hold:
             self._held.append(request)
@@ -280,9 +276,7 @@ class SimulatedConnection:
         if self.closed:
             return
         self._responses.popleft()
-        # The broker serves requests without delay that the client sent before it got the throttle time: only the client
-        # waits.
-        self.throttled_until = max(self.throttled_until, self.world.loop.time() + throttle_s)
+        self._throttling.on_response(self.world.loop.time(), throttle_s)
         self._call(self.receiver.on_response, token, frame)
         if self._responses and not self.closed:
             self._travel()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from kafwire.protocol.framing import API_VERSIONS_KEY
+from kafwire.protocol.framing import API_VERSIONS_KEY, request_header_version
 from kafwire.protocol.header import RequestHeader, ResponseHeader
 from kafwire.protocol.spec import Request, Response
 from kafwire.testing.strategies.messages import Versioned, messages, requests, responses
@@ -71,6 +71,7 @@ def frames(
     unknown_tags: bool = True,
     records: SearchStrategy[Any] | None = None,
     unstable: bool = False,
+    removed: bool = False,
 ) -> SearchStrategy[Frame]:
     """Draw a frame of a connection: size prefix, header in the version that goes with the body's, body.
 
@@ -81,6 +82,7 @@ def frames(
         unknown_tags: as for `messages`.
         records: as for `messages`.
         unstable: as for `messages`.
+        removed: as for `requests`.
 
     Returns:
         A strategy of `Frame`.
@@ -96,7 +98,12 @@ def frames(
         ...     assert int.from_bytes(frame.data[:4]) == len(frame.payload)
         >>> test_size_prefix()
     """
-    options: dict[str, Any] = {"unknown_tags": unknown_tags, "records": records, "unstable": unstable}
+    options: dict[str, Any] = {
+        "unknown_tags": unknown_tags,
+        "records": records,
+        "unstable": unstable,
+        "removed": removed,
+    }
     ids = _CORRELATION_IDS if correlation_ids is None else correlation_ids
     if kind not in {None, "request", "response"}:
         raise ValueError(f"kind is 'request', 'response' or None, not {kind!r}")
@@ -218,13 +225,15 @@ def _framed(header: Wire, body: Wire) -> Wire:
 def _request_frame(request: Versioned[Request[Response]], correlation_id: int, client_id: str | None) -> Frame:
     message, version = request
     cls = type(message)
+    header_version = request_header_version(cls, version)
+    client_id = client_id if header_version else None
     header = RequestHeader(
         request_api_key=cls.api_key,
         request_api_version=version,
         correlation_id=correlation_id,
         client_id=client_id,
     )
-    data = _framed(encoded(header, 2 if version >= cls.flexible_from else 1), request.data)
+    data = _framed(encoded(header, header_version), request.data)
     return Frame(data, message, version, correlation_id, client_id)
 
 

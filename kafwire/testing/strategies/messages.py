@@ -117,6 +117,7 @@ def messages(
     max_elements: int = ...,
     records: SearchStrategy[Any] | None = ...,
     unstable: bool = ...,
+    removed: bool = ...,
 ) -> SearchStrategy[Versioned[M]]: ...
 
 
@@ -129,6 +130,7 @@ def messages(
     max_elements: int = ...,
     records: SearchStrategy[Any] | None = ...,
     unstable: bool = ...,
+    removed: bool = ...,
 ) -> SearchStrategy[Versioned[Any]]: ...
 
 
@@ -140,6 +142,7 @@ def messages(
     max_elements: int = 3,
     records: SearchStrategy[Any] | None = None,
     unstable: bool = False,
+    removed: bool = False,
 ) -> SearchStrategy[Any]:
     """Draw a message.
 
@@ -149,12 +152,14 @@ def messages(
 
     Args:
         cls_or_name: a class of `kafwire.protocol`, or Kafka's name for it.
-        version: a version of the message, unstable ones included; None draws it.
+        version: a version of the message, unstable and removed ones included; None draws it.
         unknown_tags: also draw tagged fields that no version declares, in flexible versions, at most two per struct.
         max_elements: the most elements of an array of the message itself; nested arrays have at most two.
         records: a strategy for fields of record bytes (`bytes`, or None where null is allowed); None: any bytes.
             `records_blobs().map(lambda blob: blob.data)` draws valid ones.
         unstable: without `version`: also draw a version that Kafka marks unstable.
+        removed: without `version`: also draw a version that Kafka 4 removed, which brokers before it serve. A message
+            without another version is drawn in those.
 
     Returns:
         A strategy of messages; without `version`, of `Versioned`.
@@ -173,10 +178,10 @@ def messages(
     cls = message_class(cls_or_name)
     options = _Options(unknown_tags, max_elements, _BYTES if records is None else records)
     if version is not None:
-        if not cls.min_version <= version <= cls.max_version:
-            raise ValueError(f"{cls.__name__} has versions {cls.min_version} to {cls.max_version}, not {version}")
+        if not cls.oldest_version <= version <= cls.max_version:
+            raise ValueError(f"{cls.__name__} has versions {cls.oldest_version} to {cls.max_version}, not {version}")
         return _structs(cls, version, version >= cls.flexible_from, options)
-    return _versions(cls, unstable=unstable).flatmap(lambda drawn: _versioned(cls, drawn, options))
+    return _versions(cls, unstable=unstable, removed=removed).flatmap(lambda drawn: _versioned(cls, drawn, options))
 
 
 def api_messages(
@@ -186,6 +191,7 @@ def api_messages(
     max_elements: int = 3,
     records: SearchStrategy[Any] | None = None,
     unstable: bool = False,
+    removed: bool = False,
 ) -> SearchStrategy[Versioned[Any]]:
     """Draw any message in any version: requests, responses, headers, and messages inside others.
 
@@ -195,6 +201,7 @@ def api_messages(
         max_elements: as for `messages`.
         records: as for `messages`.
         unstable: as for `messages`.
+        removed: as for `messages`; without `names` also draw the messages that Kafka 4 removed.
 
     Returns:
         A strategy of `Versioned`.
@@ -203,7 +210,8 @@ def api_messages(
         >>> from kafwire.testing.strategies import api_messages
         >>> strategy = api_messages(["ConsumerProtocolSubscription"])
     """
-    return _any_of(sorted(MESSAGES if names is None else names), unknown_tags, max_elements, records, unstable)
+    chosen = _names(Message, removed) if names is None else sorted(names)
+    return _any_of(chosen, unknown_tags, max_elements, records, unstable=unstable, removed=removed)
 
 
 def requests(
@@ -213,6 +221,7 @@ def requests(
     max_elements: int = 3,
     records: SearchStrategy[Any] | None = None,
     unstable: bool = False,
+    removed: bool = False,
 ) -> SearchStrategy[Versioned[Request[Response]]]:
     """Draw any request in any version.
 
@@ -222,6 +231,7 @@ def requests(
         max_elements: as for `messages`.
         records: as for `messages`.
         unstable: as for `messages`.
+        removed: as for `messages`; without `names` also draw the messages that Kafka 4 removed.
 
     Returns:
         A strategy of `Versioned`.
@@ -230,8 +240,8 @@ def requests(
         >>> from kafwire.testing.strategies import requests
         >>> strategy = requests(["Metadata", "Fetch"])
     """
-    chosen = _api_names(names, "Request")
-    return _any_of(chosen, unknown_tags, max_elements, records, unstable)
+    chosen = _names(Request, removed) if names is None else [name.removesuffix("Request") + "Request" for name in names]
+    return _any_of(chosen, unknown_tags, max_elements, records, unstable=unstable, removed=removed)
 
 
 def responses(
@@ -241,6 +251,7 @@ def responses(
     max_elements: int = 3,
     records: SearchStrategy[Any] | None = None,
     unstable: bool = False,
+    removed: bool = False,
 ) -> SearchStrategy[Versioned[Response]]:
     """Draw any response in any version.
 
@@ -250,6 +261,7 @@ def responses(
         max_elements: as for `messages`.
         records: as for `messages`.
         unstable: as for `messages`.
+        removed: as for `messages`; without `names` also draw the messages that Kafka 4 removed.
 
     Returns:
         A strategy of `Versioned`.
@@ -258,15 +270,19 @@ def responses(
         >>> from kafwire.testing.strategies import responses
         >>> strategy = responses(["Metadata", "Fetch"])
     """
-    chosen = _api_names(names, "Response")
-    return _any_of(chosen, unknown_tags, max_elements, records, unstable)
+    chosen = (
+        _names(Response, removed) if names is None else [name.removesuffix("Response") + "Response" for name in names]
+    )
+    return _any_of(chosen, unknown_tags, max_elements, records, unstable=unstable, removed=removed)
 
 
-def _api_names(names: Iterable[str] | None, suffix: str) -> list[str]:
-    if names is not None:
-        return [name.removesuffix(suffix) + suffix for name in names]
-    base = Request if suffix == "Request" else Response
-    return sorted(name for name in MESSAGES if name.endswith(suffix) and issubclass(MESSAGES[name], base))
+def _names(base: type[Message], removed: bool) -> list[str]:
+    """Return the names of all messages of a kind; those without a valid version only with `removed`."""
+    return sorted(
+        name
+        for name, cls in MESSAGES.items()
+        if issubclass(cls, base) and (removed or cls.min_version <= cls.max_version)
+    )
 
 
 def _any_of(
@@ -274,22 +290,21 @@ def _any_of(
     unknown_tags: bool,
     max_elements: int,
     records: SearchStrategy[Any] | None,
-    unstable: bool,
+    **versions: bool,
 ) -> SearchStrategy[Versioned[Any]]:
     if not names:
         raise ValueError("no message to choose from")
     for name in names:
         message_class(name)
     return st.sampled_from(names).flatmap(
-        lambda name: messages(
-            name, unknown_tags=unknown_tags, max_elements=max_elements, records=records, unstable=unstable
-        )
+        lambda name: messages(name, unknown_tags=unknown_tags, max_elements=max_elements, records=records, **versions)
     )
 
 
-def _versions(cls: type[Message], *, unstable: bool) -> SearchStrategy[int]:
+def _versions(cls: type[Message], *, unstable: bool, removed: bool) -> SearchStrategy[int]:
+    lowest = cls.oldest_version if removed or cls.min_version > cls.max_version else cls.min_version
     highest = cls.max_version if unstable else getattr(cls, "max_stable_version", cls.max_version)
-    return st.integers(cls.min_version, max(cls.min_version, highest))
+    return st.integers(lowest, max(lowest, highest))
 
 
 @functools.lru_cache(maxsize=8192)

@@ -173,7 +173,8 @@ def _field(writer: Writer, field: Field, value: Any, version: int, flexible: boo
             _value(writer, field, element, version, flexible, f"{name}[{i}]")
         return
     if field.kind == "struct" and version in field.nullable:
-        writer.mark("int8", f"{name}: presence", b"\xff" if value is None else b"\1")
+        null = b"\0" if version in field.tagged else b"\xff"
+        writer.mark("int8", f"{name}: presence", null if value is None else b"\1")
         if value is None:
             return
     _value(writer, field, value, version, flexible, name)

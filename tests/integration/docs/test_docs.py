@@ -80,7 +80,6 @@ with kafwire.Client("localhost:9092") as client:
 """
 )
 SETUP |= dict.fromkeys([f"share-groups-python-{number}" for number in (1, 2, 3)], SHARED)
-SETUP["streams-python-1"] = SETUP["streams-python-6"] = ORDERS
 FLIGHTS = """
 import kafwire
 with kafwire.Producer("localhost:9092") as producer:
@@ -114,18 +113,8 @@ with kafwire.Client("localhost:9092") as client:
     if "prices" in {topic.name for topic in client.metadata().topics}:
         client.delete_topic("prices")
 """
-CHANGED = """
-def print(*values):
-    import builtins
-    builtins.print(*values)
-    if values[0] == "the table:":
-        with kafwire.Producer("localhost:9092") as producer:
-            producer.send("prices", b"30", key=b"lamp")
-    else:
-        consumer.stop()
-"""
 SETUP |= {f"latest-value-python-{number}": PRICES for number in (2, 4)}
-SETUP |= {"latest-value-python-1": NO_PRICES, "latest-value-python-3": PRICES + CHANGED}
+SETUP["latest-value-python-1"] = NO_PRICES
 SETUP["client-python-4"] = IMPORTS
 SETUP["avro-python-3"] = (
     IMPORTS
@@ -153,6 +142,7 @@ def programs() -> Iterator[Block]:
     by_document = {document: list(found) for document, found in groupby(alone, lambda block: block.document)}
     del by_document["security"]  # tests/integration/docs/test_docs_security.py
     del by_document["delegation-tokens"]  # tests/integration/security/test_delegation_tokens.py
+    del by_document["notebooks"]  # tests/integration/docs/test_docs_notebook.py
     for page in (ROOT / "docs" / "guide" / "porting").glob("*.md"):
         if page.stem not in OF_SPARK:
             by_document.pop(page.stem, None)  # tests/integration/docs/test_docs_porting.py

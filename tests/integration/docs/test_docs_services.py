@@ -2,113 +2,52 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import os
-import signal
-import socket
+import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from kafwire.testing import EmbeddedKafka
+import pytest
+
+from kafwire.testing import EmbeddedKafka, KafkaCluster
 from tests.support.deadlines import PATIENCE_S, ended, until
 from tests.support.doc_blocks import blocks, environment, write_files
+from tests.support.doc_servers import running, serving, values
+from tests.support.real_topics import committed, create
 
 CELERY_CONFIG = """
 broker_url = "filesystem://"
 broker_transport_options = {"data_folder_in": "queue", "data_folder_out": "queue"}
 """
 
+SIGTERM_SEEN = re.compile("Shutting down|Handling signal: term")  # by uvicorn's servers and workers, and by gunicorn
 
-def command(document: str, program: str) -> list[str]:
-    """The words of a command that a page shows."""
-    lines = [line for block in blocks("") if block.document == document for line in block.text.splitlines()]
-    (found,) = (line for line in lines if line.startswith(f"$ {program} "))
-    return found.removeprefix("$ ").split()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+LATER = """
+@app.task
+def later(flight):
+    producer().send("flights", flight.encode())
+    print("sent later")
+"""
 
 
-class Server:
-    """A server of a page, in a process group of its own."""
-
-    def __init__(self, document: str, program: str, folder: Path, kafka: EmbeddedKafka) -> None:
-        write_files(document, folder, kafka.bootstrap)
-        self.folder = folder
-        self.port = free_port()
-        words = [word.replace("8000", str(self.port)) for word in command(document, program)]
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self.log = folder / "server.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                words,
-                cwd=folder,
-                env=environment() | {"PATH": path, "PYTHONUNBUFFERED": "1", "HOME": str(folder)},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    @property
-    def said(self) -> str:
-        return self.log.read_text()
-
-    def listens(self) -> bool:
-        assert self.process.poll() is None, self.said
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
-    def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
-        """The status of a response, and its JSON or text."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
-        connection.request(method, path, body)
-        response = connection.getresponse()
-        text = response.read().decode()
-        connection.close()
-        return response.status, json.loads(text) if text.startswith("{") else text
-
-    def terminate(self) -> None:
-        os.kill(self.process.pid, signal.SIGTERM)
-
-    def ended(self) -> None:
-        self.process.wait(PATIENCE_S)
-
-    def kill(self) -> None:
-        """Kill all its processes."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(PATIENCE_S)
+def write_lingering_files(folder: Path, kafka: EmbeddedKafka) -> None:
+    """Write the files of processes.md, with a producer that sends nothing for a minute unless it is flushed."""
+    write_files("processes", folder, kafka.bootstrap)
+    events = folder / "events.py"
+    events.write_text(events.read_text().replace("Producer(", "Producer(linger_ms=60_000, bootstrap_servers=", 1))
 
 
-@contextmanager
-def serving(document: str, program: str, folder: Path, kafka: EmbeddedKafka) -> Iterator[Server]:
-    server = Server(document, program, folder, kafka)
-    try:
-        if program != "celery":
-            until(server.listens)
-        yield server
-    finally:
-        server.kill()
-
-
-def values(kafka: EmbeddedKafka, topic: str) -> list[bytes]:
-    return [record.value for record in kafka.records(topic)]
-
-
-def test_gunicorn_preloads_and_its_workers_flush_at_sigterm(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+@pytest.mark.parametrize("worker_class", ["sync", "gthread", "gevent"])
+def test_gunicorn_preloads_and_its_workers_flush_at_sigterm(
+    kafka: EmbeddedKafka, tmp_path: Path, worker_class: str
+) -> None:
     for topic in ("flights", "starts"):
         kafka.create_topic(topic)
     sent = [b"flight %d" % number for number in range(12)]
-    with serving("processes", "gunicorn", tmp_path, kafka) as server:
+    with serving("processes", "gunicorn", tmp_path, kafka, "--worker-class", worker_class) as server:
         with kafka.hold("Produce", topic="flights"):  # the records are pending when the server is to end
             for value in sent:
                 assert server.ask("POST", "/flights", value) == (202, "")
@@ -120,11 +59,41 @@ def test_gunicorn_preloads_and_its_workers_flush_at_sigterm(kafka: EmbeddedKafka
     assert values(kafka, "starts") == [b"the application is loaded"]
 
 
+def test_workers_that_gunicorn_replaces_flush_without_the_hook(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    for topic in ("flights", "starts"):
+        kafka.create_topic(topic)
+    sent = [b"flight %d" % number for number in range(30)]
+    write_lingering_files(tmp_path, kafka)
+    config = tmp_path / "gunicorn_config.py"
+    config.write_text(config.read_text().partition("def worker_exit")[0])
+    with serving("processes", "gunicorn", tmp_path, kafka, "--max-requests", "5") as server:
+        for value in sent:
+            assert server.ask("POST", "/flights", value) == (202, "")
+        until(lambda: len(kafka.records("flights")) >= 20)
+        server.terminate()
+        assert server.ended() == 0, server.said
+    assert sorted(values(kafka, "flights")) == sorted(sent)
+
+
+def test_gunicorns_workers_flush_to_apache_kafka(cluster: KafkaCluster, tmp_path: Path) -> None:
+    for topic in ("flights", "starts"):
+        create(cluster, topic, 2)
+    sent = [b"flight %d" % number for number in range(200)]
+    with serving("processes", "gunicorn", tmp_path, cluster) as server:
+        with ThreadPoolExecutor(4) as callers:
+            assert set(callers.map(lambda value: server.ask("POST", "/flights", value), sent)) == {(202, "")}
+        server.terminate()
+        assert server.ended() == 0, server.said
+        assert server.said.count("Worker exiting") == 2
+    assert committed(cluster, "flights") == sorted(sent)
+    assert committed(cluster, "starts") == [b"the application is loaded"]
+
+
 def test_celery_workers_have_a_producer_each(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     kafka.create_topic("flights")
     (tmp_path / "queue").mkdir()
     (tmp_path / "celeryconfig.py").write_text(CELERY_CONFIG)
-    with serving("processes", "celery", tmp_path, kafka) as server:
+    with running("processes", "celery", tmp_path, kafka) as server:
         call = "import tasks\nfor number in range(8): tasks.book.delay(f'flight {number}')"
         subprocess.run([sys.executable, "-c", call], cwd=tmp_path, env=environment(), check=True)
         until(lambda: len(kafka.records("flights")) == 8 or "Traceback" in server.said)
@@ -132,10 +101,30 @@ def test_celery_workers_have_a_producer_each(kafka: EmbeddedKafka, tmp_path: Pat
     assert sorted(values(kafka, "flights")) == [b"flight %d" % number for number in range(8)]
 
 
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_celery_workers_flush_at_sigterm(kafka: EmbeddedKafka, tmp_path: Path, pool: str) -> None:
+    kafka.create_topic("flights")
+    (tmp_path / "queue").mkdir()
+    (tmp_path / "celeryconfig.py").write_text(CELERY_CONFIG)
+    write_lingering_files(tmp_path, kafka)
+    with (tmp_path / "tasks.py").open("a") as file:
+        file.write(LATER)
+    with running("processes", "celery", tmp_path, kafka, "--pool", pool) as server:
+        call = "import tasks\nfor number in range(8): tasks.later.delay(f'flight {number}')"
+        subprocess.run([sys.executable, "-c", call], cwd=tmp_path, env=environment(), check=True)
+        until(lambda: server.said.count("sent later") == 8 or "Traceback" in server.said)
+        with kafka.hold("Produce") as held:
+            assert not held.times, "they linger for a minute"
+            server.terminate()
+            until(lambda: held.times or server.process.poll() is not None)
+        assert server.ended() == 0, server.said
+    assert sorted(values(kafka, "flights")) == [b"flight %d" % number for number in range(8)]
+
+
 def test_fastapi_stores_counts_and_flushes_at_sigterm(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     for topic in ("flights", "clicks"):
         kafka.create_topic(topic)
-    with serving("web-services", "uvicorn", tmp_path, kafka) as server:
+    with serving("web-services", "uvicorn service:app", tmp_path, kafka) as server:
         assert server.ask("POST", "/flights", b"EWR-IAH") == (201, {"partition": 0, "offset": 0})
         assert server.ask("POST", "/flights", b"x" * 1_100_000)[0] == 413
         until(lambda: server.ask("GET", "/counts") == (200, {"EWR-IAH": 1}))
@@ -155,10 +144,50 @@ def test_fastapi_stores_counts_and_flushes_at_sigterm(kafka: EmbeddedKafka, tmp_
     assert values(kafka, "clicks") == [b"click"] * 3
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("uvicorn service:app",),
+        ("uvicorn service:app", "--workers", "2"),
+        ("uvicorn starlette_service:app",),
+        ("gunicorn",),
+    ],
+    ids=" ".join,
+)
+def test_a_request_that_waits_at_sigterm_gets_its_201(
+    kafka: EmbeddedKafka, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    kafka.create_topic("flights")
+    program, *options = command
+    with serving("web-services", program, tmp_path, kafka, *options) as server:
+        with ThreadPoolExecutor() as caller:
+            with kafka.hold("Produce") as held:
+                waiting = caller.submit(server.ask, "POST", "/flights", b"EWR-IAH")
+                until(lambda: held.times)
+                server.terminate()
+                until(lambda: SIGTERM_SEEN.search(server.said))
+                assert not waiting.done()
+            assert waiting.result(PATIENCE_S) == (201, {"partition": 0, "offset": 0})
+        server.ended()
+        assert "Traceback" not in server.said
+    assert values(kafka, "flights") == [b"EWR-IAH"]
+
+
+def test_starlette_stores_and_reports_errors(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    kafka.create_topic("flights")
+    with serving("web-services", "uvicorn starlette_service:app", tmp_path, kafka) as server:
+        assert server.ask("POST", "/flights", b"EWR-IAH") == (201, {"partition": 0, "offset": 0})
+        assert server.ask("POST", "/flights", b"x" * 1_100_000)[0] == 413
+        kafka.fail_next("Produce", "TOPIC_AUTHORIZATION_FAILED")
+        status, refused = server.ask("POST", "/flights", b"refused")
+        assert status == 503
+        assert "TOPIC_AUTHORIZATION_FAILED" in refused["error"]
+
+
 def test_fastapi_turns_a_full_buffer_into_503(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     for topic in ("flights", "clicks"):
         kafka.create_topic(topic)
-    with serving("web-services", "uvicorn", tmp_path, kafka) as server:
+    with serving("web-services", "uvicorn service:app", tmp_path, kafka) as server:
         with kafka.hold("Produce"):
             statuses = [server.ask("POST", "/clicks", b"c" * 900_000)[0] for _ in range(19)]
             assert statuses == [202] * 18 + [503], "16 MiB, and a moment later none of it is free"
@@ -192,7 +221,11 @@ def test_flask_stores_in_threads_of_forked_workers(kafka: EmbeddedKafka, tmp_pat
 def test_no_other_file_is_shown() -> None:
     assert {(block.document, block.file) for block in blocks("python") if block.file} == {
         *(("processes", file) for file in ("events.py", "app.py", "gunicorn_config.py", "tasks.py")),
-        *(("web-services", file) for file in ("service.py", "flask_service.py")),
+        *(("web-services", file) for file in ("service.py", "starlette_service.py", "flask_service.py")),
         ("exactly-once", "billing.py"),  # test_docs_guide
+        *(("streams", file) for file in ("billing.py", "billing_exactly.py")),  # test_docs_programs
+        ("latest-value", "prices.py"),
+        *(("django", file) for file in ("settings.py", "shop/models.py", "shop/urls.py")),
+        ("django", "shop/management/commands/relay.py"),
         ("unit-tests", "conftest.py"),  # test_docs writes it beside the tests of that page
     }

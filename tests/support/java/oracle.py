@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from kafwire.testing.cluster.kafka import cache_folder, class_path, java
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, cache_folder, class_path, java
 
 _FOLDER = Path(__file__).parents[2] / "conformance"
 _SOURCES = _FOLDER / "java"
@@ -50,13 +50,16 @@ def compiled() -> Path:
 
 
 class Oracle:
-    """Starts the process on entry."""
+    """Starts the process on entry, with the classes of one release. Those of 3.9 serve messages alone."""
+
+    def __init__(self, release: str = DEFAULT_VERSION) -> None:
+        self._class_path = f"{compiled()}{os.pathsep}{class_path(release)}"
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             [
                 *(java(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx512m"),
-                *("-cp", f"{compiled()}{os.pathsep}{class_path()}", "Oracle"),
+                *("-cp", self._class_path, "Oracle"),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

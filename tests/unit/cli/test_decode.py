@@ -33,6 +33,7 @@ from kafwire.protocol import (
 )
 from kafwire.protocol.kafka_json import from_json, to_json
 from kafwire.records import Record, encode_batch
+from kafwire.testing.fuzzer.old_message import old_message
 
 MADE = json.loads(gzip.decompress((Path(__file__).parents[2] / "data" / "made.json.gz").read_bytes()))["vectors"]
 SUFFIX = {"request": "Request", "response": "Response"}
@@ -72,7 +73,7 @@ def command_for(vector: dict[str, Any]) -> list[str]:
 
 def declared(vector: dict[str, Any]) -> bool:
     name = vector.get("message")
-    return name is None or MESSAGES[name].min_version <= vector["version"] <= MESSAGES[name].max_version
+    return name is None or MESSAGES[name].oldest_version <= vector["version"] <= MESSAGES[name].max_version
 
 
 KINDS = {"request_frame", "response_frame", "request_body", "response_body"}
@@ -494,6 +495,23 @@ def test_secrets_are_shown_if_asked_for(message: Any, version: int) -> None:
         assert damaged.hex() in decode(*command, "--show-secrets", damaged.hex()).text
 
 
+@pytest.mark.parametrize("version", [0, 2, 3])
+def test_the_size_of_a_cut_request_is_found_in_removed_versions_too(version: int) -> None:
+    frame = encode_request(ProduceRequest(acks=1, timeout_ms=5), version, 7, "me")
+    (value,) = decode((len(frame).to_bytes(4, "big") + frame[:-1]).hex()).values
+    assert (value["type"], value["missing"]) == ("incomplete", 1)
+
+
+def test_old_messages_are_shown() -> None:
+    """Produce 0 and Fetch 0 to 3 have messages of magic 0 and 1."""
+    data = ProduceRequest.PartitionProduceData(records=old_message(b"EWR-IAH", magic=0))
+    request = ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[data])])
+    (value,) = decode("--records", encode_request(request, 0, 7, "me").hex()).values
+    ((batch,),) = [part["records"] for topic in value["body"]["topicData"] for part in topic["partitionData"]]
+    assert (value["api"], value["version"], batch["magic"]) == ("Produce", 0, 0)
+    assert [record["value"] for record in batch["records"]] == ["EWR-IAH"]
+
+
 def test_a_frame_that_is_cut_shows_no_secrets(tmp_path: Path) -> None:
     frame = encode_request(SaslAuthenticateRequest(auth_bytes=b"a" * 20), 2, 1, "me")
     sized = len(frame).to_bytes(4, "big") + frame
@@ -588,7 +606,7 @@ def test_left_over_bytes_are_an_error_with_their_place() -> None:
         (["--response", "--api", "99", "--version", "0", "00"], "no API has the key 99; 'kafwire messages' lists them"),
         (["--response", "--api", "-1", "--version", "0", "00"], "there is no API -1; 'kafwire messages' lists all"),
         (["--response", "--api", "Metdata", "--version", "0", "00"], "there is no API Metdata; did you mean Metadata"),
-        (["--response", "--api", "Fetch", "--version", "3", "00"], "FetchResponse has no version 3, it has 4 to "),
+        (["--response", "--api", "Fetch", "--version", "99", "00"], "FetchResponse has no version 99, it has 0 to "),
         (["--message", "xyzzy", "00"], "there is no message xyzzy; 'kafwire messages' lists all"),
         (["--bytes", "octal", "00"], "'octal' is not one of"),
     ],

@@ -184,7 +184,7 @@ def test_the_output_of_info() -> None:
     assert shown["protocol"] == {
         "apis": sum(name.endswith("Request") for name in MESSAGES),
         "messages": len(MESSAGES),
-        "messageVersions": sum(len(range(cls.min_version, cls.max_version + 1)) for cls in MESSAGES.values()),
+        "messageVersions": sum(len(range(cls.oldest_version, cls.max_version + 1)) for cls in MESSAGES.values()),
     }
     assert shown["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert shown["versions"]["click"] == importlib.metadata.version("click")
@@ -240,8 +240,15 @@ def test_the_list_of_messages() -> None:
     text = CliRunner().invoke(main, ["messages"]).stdout
     assert re.search(r"^  3  Metadata +0-13 +9\+$", text, re.MULTILINE)
     assert re.search(r"^  -  ConsumerProtocolAssignment +0-3 +-$", text, re.MULTILINE)
+    assert re.search(r"^  0  Produce +0-13 +9\+ +Kafka 4 removed 0-2$", text, re.MULTILINE)
+    assert re.search(r"^  7  ControlledShutdown +0-3 +3\+ +Kafka 4 removed 0-3$", text, re.MULTILINE)
+    assert re.search(r"^ 22  InitProducerId +0-6 +2\+ +version 6 is unstable$", text, re.MULTILINE)
     lines = CliRunner().invoke(main, ["messages", "--json"]).stdout.splitlines()
-    assert [json.loads(line)["message"] for line in lines] == list(MESSAGES)
+    listed = [json.loads(line) for line in lines]
+    assert [each["message"] for each in listed] == list(MESSAGES)
+    versions = {each["message"]: (each["oldestVersion"], each["minVersion"], each["maxVersion"]) for each in listed}
+    assert versions["ProduceRequest"] == (0, 3, 13)
+    assert versions["StopReplicaResponse"] == (0, None, 4)
 
 
 def test_the_fields_of_a_message() -> None:
@@ -279,7 +286,7 @@ def test_messages_that_are_not_there(arguments: list[str], message: str) -> None
 
 def test_all_messages_are_shown_in_all_versions() -> None:
     for name in MESSAGES:
-        for version in range(MESSAGES[name].min_version, MESSAGES[name].max_version + 1):
+        for version in range(MESSAGES[name].oldest_version, MESSAGES[name].max_version + 1):
             result = CliRunner().invoke(main, ["messages", name, "--json", "--version", str(version)])
             assert result.exit_code == 0, (name, version)
             assert json.loads(result.stdout)["version"] == version

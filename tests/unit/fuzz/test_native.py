@@ -51,8 +51,8 @@ def test_every_target_is_run() -> None:
 def test_an_input_names_each_version_of_each_message() -> None:
     known = choice.runs()
     for name, message in protocol.MESSAGES.items():
-        for version in range(message.min_version, message.max_version + 1):
-            found = choice.chosen(choice.head(name, version - message.min_version) + b"\0", known)
+        for version in range(message.oldest_version, message.max_version + 1):
+            found = choice.chosen(choice.head(name, version) + b"\0", known)
             assert found is not None
             assert (found[0].message, found[1]) == (message, version)
 

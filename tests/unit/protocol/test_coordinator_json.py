@@ -38,7 +38,7 @@ def test_each_type_of_record_is_found_by_its_key(name: str) -> None:
     shown = key_json(topic_of(name), data)
     assert shown is not None
     assert (shown["message"], shown["version"], "body" in shown) == (name, 0, True)
-    for version in range(value_class.min_version, value_class.max_version + 1):
+    for version in range(value_class.oldest_version, value_class.max_version + 1):
         value = value_json(topic_of(name), data, encode_versioned(value_class(), version))
         assert value is not None
         assert (value["message"], value["version"], "body" in value) == (value_class.__name__, version, True)

@@ -39,6 +39,7 @@ from kafwire.protocol.dump import (
     requests_by_key,
 )
 from kafwire.protocol.header import ResponseHeader
+from tests.support.message_samples import samples
 
 Handshake: Any = MESSAGES["SaslHandshakeRequest"]
 
@@ -338,3 +339,23 @@ def test_single_frames_never_raise() -> None:
     assert bare.correlation_id == 1
     frame = read_response(response_frame(MetadataResponse(), 12, 9)[4:], MetadataRequest, 12)
     assert (frame.correlation_id, frame.error, frame.message) == (9, None, MetadataResponse())
+
+
+REMOVED = [
+    (cls, version) for cls in requests_by_key().values() for version in range(cls.oldest_version, cls.min_version)
+]
+
+
+@pytest.mark.parametrize(("cls", "version"), REMOVED, ids=lambda value: getattr(value, "name", value))
+def test_a_connection_of_a_client_before_kafka_4(cls: type[Request[Response]], version: int) -> None:
+    """Each version that Kafka 4 removed is read: request, header and response."""
+    assert len(REMOVED) == 59
+    asked: Any = next(one for one in samples(cls, version) if getattr(one, "acks", 1))
+    response: Any = next(samples(cls.response, version))
+    request, received = read(ask(asked, version, 5), response_frame(response, version, 5))
+    assert isinstance(request, RequestFrame)
+    assert isinstance(received, ResponseFrame)
+    assert (request.error, received.error) == (None, None)
+    assert (request.message, received.message) == (asked, response)
+    assert request.header is not None
+    assert request.header.client_id == ("" if (cls.api_key, version) == (7, 0) else "me")

@@ -22,7 +22,7 @@ BODIES = [
     vector
     for vector in MADE
     if vector["kind"] in {"request_body", "response_body"}
-    and MESSAGES[vector["message"]].min_version <= vector["version"] <= MESSAGES[vector["message"]].max_version
+    and MESSAGES[vector["message"]].oldest_version <= vector["version"] <= MESSAGES[vector["message"]].max_version
 ]
 VERSIONS = [
     pytest.param(MESSAGES[name], MESSAGES[name].max_version, id=f"{name}-v{MESSAGES[name].max_version}")

@@ -95,7 +95,7 @@ def crowded(cls: type[Message], version: int, size: int, make: Element = smalles
 PAIRS = [
     pytest.param(MESSAGES[name], version, id=f"{name}-v{version}")
     for name in MESSAGES
-    for version in sorted({MESSAGES[name].min_version, MESSAGES[name].max_version})
+    for version in sorted({MESSAGES[name].oldest_version, MESSAGES[name].max_version})
     if any(field.array for field in MESSAGES[name].__fields__)
 ]
 

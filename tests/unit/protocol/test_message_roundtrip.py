@@ -11,14 +11,14 @@ from kafwire.protocol import MESSAGES, Message
 from tests.support import reference_messages as reference
 from tests.support import seeds
 
-PAIRS = [(cls, version) for cls in MESSAGES.values() for version in range(cls.min_version, cls.max_version + 1)]
+PAIRS = [(cls, version) for cls in MESSAGES.values() for version in range(cls.oldest_version, cls.max_version + 1)]
 VERSIONS = [pytest.param(cls, version, id=f"{cls.__name__}-v{version}") for cls, version in PAIRS]
 # Damage is tried with each message's oldest version, its first flexible one and its newest; with all in a long run.
 DAMAGED = [
     pytest.param(
         *(cls, version),
         id=f"{cls.__name__}-v{version}",
-        marks=[] if version in {cls.min_version, cls.flexible_from, cls.max_version} else [pytest.mark.long],
+        marks=[] if version in {cls.oldest_version, cls.flexible_from, cls.max_version} else [pytest.mark.long],
     )
     for cls, version in PAIRS
 ]

@@ -16,9 +16,9 @@ VECTORS = json.loads(gzip.decompress((Path(__file__).parents[2] / "data" / "made
 
 
 def ours(vector: dict[str, Any]) -> bool:
-    """True if the vector is of a message and version that Kafka 4.4.0 defines and that is declared here."""
+    """True if the vector is of a message and version that is declared here."""
     name = vector.get("message", "")
-    return name in MESSAGES and MESSAGES[name].min_version <= vector["version"] <= MESSAGES[name].max_version
+    return name in MESSAGES and MESSAGES[name].oldest_version <= vector["version"] <= MESSAGES[name].max_version
 
 
 # Fields that had another name before Kafka 4.4: some vectors are older.

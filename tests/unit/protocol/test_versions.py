@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire.errors import ProtocolError
+from kafwire.protocol import MESSAGES, Request
 from kafwire.protocol.versions import choose
 
 FETCH = 1
@@ -35,3 +36,27 @@ def test_an_old_broker_differs_from_a_strange_one() -> None:
     assert caught.value.api == "FetchRequest"
     with pytest.raises(ProtocolError, match=r"does not offer FetchRequest \(api key 1\)"):
         choose("FetchRequest", (4, 18), FETCH, {3: (0, 3)})
+
+
+def test_a_message_without_a_valid_version_is_not_negotiated() -> None:
+    request = MESSAGES["StopReplicaRequest"]
+    assert issubclass(request, Request)
+    with pytest.raises(ProtocolError, match="Kafka 4 removed every version of StopReplicaRequest: name the version"):
+        choose("StopReplicaRequest", (request.LEAST, request.max_stable_version), 5, {5: (0, 4)})
+
+
+def test_no_removed_version_is_negotiated() -> None:
+    """Against brokers that offer only removed versions, and brokers that offer every version."""
+    gone = 0
+    for cls in MESSAGES.values():
+        if not issubclass(cls, Request):
+            continue
+        ours = (cls.LEAST, cls.max_stable_version)
+        assert cls.min_version <= cls.LEAST
+        if cls.min_version <= cls.max_stable_version:
+            assert choose(cls.name, ours, 0, {0: (0, 99)}) >= cls.min_version
+        if cls.oldest_version < cls.min_version:
+            gone += 1
+            with pytest.raises(ProtocolError):
+                choose(cls.name, ours, 0, {0: (cls.oldest_version, cls.min_version - 1)})
+    assert gone == 28

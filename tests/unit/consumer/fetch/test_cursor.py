@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire.consumer.fetch.cursor import FetchCursor, FetchDisposition
+from kafwire.consumer.fetch.cursor import FetchCursor
+from kafwire.consumer.fetch.errors import FetchDisposition
 from kafwire.consumer.fetch.session import Asked
 from kafwire.errors import ERROR_CODES
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafwire.consumer.fetch.actions import Fail, Finish, Halt, LeaveReplica, Lose, Move, ResetPosition, Truncate
-from kafwire.consumer.fetch.cursor import NO_END, FetchDisposition
+from kafwire.consumer.fetch.cursor import NO_END
+from kafwire.consumer.fetch.errors import FetchDisposition
 from kafwire.consumer.fetch.response_parts import PartActions, ends_of_empty
 from kafwire.consumer.fetch.truncation import Divergence
 from kafwire.errors import BrokerError

@@ -138,6 +138,21 @@ def test_a_commit_that_fails_is_tried_again() -> None:
             world.set_group_error(0)
 
 
+def test_automatic_commits_go_on_after_a_defect(caplog: pytest.LogCaptureFixture) -> None:
+    with World() as world:
+        rows = fill(world, "t")
+        with group(world, auto_commit_interval_ms=500) as consuming:
+            commits, commit = consuming.core.commits, consuming.core.commits.commit
+            commits.commit = lambda *_, **__: 1 / 0  # type: ignore[method-assign, assignment]
+            consuming.until_read(rows)
+            consuming.idle(2)
+            assert committed(world) == {}
+            assert "the automatic commit failed; the next one follows in 500 ms" in caplog.text
+            commits.commit = commit  # type: ignore[method-assign]
+            consuming.idle(2)
+            assert committed(world) == {0: 12}
+
+
 @by_batches
 def test_a_partition_with_a_stream_is_settled_by_its_own_reader() -> None:
     with World() as world:

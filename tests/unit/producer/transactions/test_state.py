@@ -14,18 +14,9 @@ from kafwire.errors import (
     broker_error,
 )
 from kafwire.producer.outcome.sequencer import Identity
-from kafwire.producer.transactions.state import (
-    Action,
-    AddOffsets,
-    AddPartitions,
-    CommitOffsets,
-    End,
-    Initialize,
-    Meaning,
-    State,
-    Transaction,
-    meaning_of,
-)
+from kafwire.producer.transactions.actions import Action, AddOffsets, AddPartitions, CommitOffsets, End, Initialize
+from kafwire.producer.transactions.error_meanings import Meaning, meaning_of
+from kafwire.producer.transactions.state import State, Transaction
 from kafwire.types import ConsumerGroupMetadata
 
 FIRST, SECOND = Identity(7, 0), Identity(7, 1)

@@ -13,7 +13,7 @@ from kafwire.broker.transactions.transaction_coordinator import Coordinator
 from kafwire.broker.transactions.transaction_coordinator import State as CoordinatorState
 from kafwire.errors import ErrorCode, KafkaError, ProducerFencedError, TransactionError
 from kafwire.producer.outcome.sequencer import Identity
-from kafwire.producer.transactions import state as logic
+from kafwire.producer.transactions.actions import API, Action, AddOffsets, AddPartitions, CommitOffsets, End, Initialize
 from kafwire.producer.transactions.state import NO_PRODUCER, State, Transaction
 from kafwire.types import ConsumerGroupMetadata
 
@@ -111,34 +111,34 @@ class World:
 
     # -- the producer
 
-    def ask(self, action: logic.Action) -> None:
+    def ask(self, action: Action) -> None:
         producer, coordinator = self.producer, self.coordinator
         who, version = producer.identity or NO_PRODUCER, producer.version
 
-        if not isinstance(action, logic.Initialize):
+        if not isinstance(action, Initialize):
             self.speak(who, version)
 
         def execute() -> object:
-            if isinstance(action, logic.Initialize):
+            if isinstance(action, Initialize):
                 return coordinator.initialize(action.current or NO_PRODUCER, new_id=lambda: 7)
-            if isinstance(action, logic.AddPartitions):
+            if isinstance(action, AddPartitions):
                 return coordinator.add(who, set(action.partitions))
-            if isinstance(action, logic.AddOffsets):
+            if isinstance(action, AddOffsets):
                 return coordinator.add(who, {(action.group_id, 0)})
-            if isinstance(action, logic.CommitOffsets):
+            if isinstance(action, CommitOffsets):
                 (record,) = action.offsets.values()
                 assert isinstance(record, Record)
                 return self.append(record, who, version)
             return coordinator.end(who, commit=action.committed, version=version, new_id=lambda: 7)
 
         # One that gets its first identity may be fenced by its own late question: nothing is open then.
-        response = self.send(execute, logic.API[type(action)], may_be_late=not isinstance(action, logic.Initialize))
+        response = self.send(execute, API[type(action)], may_be_late=not isinstance(action, Initialize))
         if response is None:
             producer.lost(action)
         elif isinstance(response, tuple):
             code, identity = response
-            producer.on_response(action, code, None if isinstance(action, logic.End) and version < 2 else identity)
-        elif isinstance(action, logic.AddPartitions):
+            producer.on_response(action, code, None if isinstance(action, End) and version < 2 else identity)
+        elif isinstance(action, AddPartitions):
             assert isinstance(response, int)
             producer.on_response(action, dict.fromkeys(action.partitions, response))
         else:
@@ -191,7 +191,7 @@ class World:
             if self.chance.random() < 0.5:
                 offset = Record(number, (GROUP, 0))
                 self.given[number].append(offset)
-                producer.add_offsets(logic.CommitOffsets(ConsumerGroupMetadata(GROUP), {("in", 0): offset}))
+                producer.add_offsets(CommitOffsets(ConsumerGroupMetadata(GROUP), {("in", 0): offset}))
             for _ in range(self.chance.randrange(10)):
                 self.step()
             if commit:

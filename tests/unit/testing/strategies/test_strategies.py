@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kafwire import protocol
 from kafwire.errors import ProtocolError
 from kafwire.protocol import MESSAGES, Struct
+from kafwire.protocol.dump import read_request
 from kafwire.records import RecordBatch, decode_batches
 from kafwire.testing.strategies import (
     ConnectionTraffic,
@@ -39,6 +40,7 @@ from kafwire.testing.strategies import (
     split,
 )
 from tests.support import reference_codec, reference_messages, seeds
+from tests.support.message_samples import samples
 
 ANY_HEALTH = list(HealthCheck)
 FEW = settings(max_examples=seeds.examples(20), suppress_health_check=ANY_HEALTH)
@@ -109,7 +111,7 @@ def failure(strategy: st.SearchStrategy[Any], wrong: Callable[[Any], bool]) -> s
 @settings(max_examples=seeds.examples(2), suppress_health_check=ANY_HEALTH)
 def test_every_version_of_every_message_is_drawn_and_survives(name: str, data: st.DataObject) -> None:
     cls = MESSAGES[name]
-    for version in range(cls.min_version, cls.max_version + 1):
+    for version in range(cls.oldest_version, cls.max_version + 1):
         message = data.draw(messages(name, version))
         assert type(message) is cls
         written = encoded(message, version)
@@ -149,6 +151,41 @@ def test_without_names_there_are_all() -> None:
     for kind, names in kinds.items():
         assert len(names) > 15
         assert all(issubclass(MESSAGES[name], getattr(protocol, kind)) for name in names)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_samples_are_written_as_the_message_writes_them(name: str) -> None:
+    cls = MESSAGES[name]
+    for version in range(cls.oldest_version, cls.max_version + 1):
+        for message in samples(cls, version):
+            assert encoded(message, version) == message.encode(version)
+
+
+def test_removed_versions_come_only_when_asked_for() -> None:
+    cls = MESSAGES["ProduceRequest"]
+    assert smallest(messages("ProduceRequest", removed=True, max_elements=0), lambda v: v.version == cls.oldest_version)
+    least = min(version for _, version in drawn(messages("ProduceRequest", max_elements=0), 50))
+    assert cls.oldest_version < cls.min_version <= least
+    (only,) = drawn(messages("StopReplicaRequest", max_elements=0), 1)
+    assert only.version in range(MESSAGES["StopReplicaRequest"].max_version + 1)
+
+
+@pytest.mark.parametrize("strategy", [api_messages, requests, responses])
+def test_without_names_removed_messages_come_only_when_asked_for(strategy: Any) -> None:
+    """Without a version: `ControlledShutdown` and its like have none but removed ones."""
+    assert all(version >= type(message).min_version for message, version in drawn(strategy(max_elements=0), 100))
+
+    def is_gone(drawn: Any) -> bool:
+        return bool(type(drawn.message).min_version > type(drawn.message).max_version)
+
+    assert smallest(strategy(max_elements=0, removed=True), is_gone)
+
+
+def test_a_frame_has_the_header_of_its_version() -> None:
+    frame = smallest(frames("request", ["ControlledShutdown"], removed=True), lambda frame: frame.version == 0)
+    assert len(frame.payload) == 8 + 4
+    assert frame.client_id is None
+    assert read_request(frame.payload).message == frame.message
 
 
 def test_unstable_versions_come_only_when_asked_for() -> None:
