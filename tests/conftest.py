@@ -158,7 +158,9 @@ def pytest_unconfigure() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Hypothesis derives its choices from the same number."""
     config.addinivalue_line("markers", "long: runs only with --long, or when KAFWIRE_EXAMPLES is set")
-    config.addinivalue_line("markers", "either_kafka: `cluster` is an embedded broker, unless KAFKA=real")
+    config.addinivalue_line(
+        "markers", "either_kafka: `cluster` is an embedded broker (KAFKA=redpanda: like Redpanda), unless KAFKA=real"
+    )
     if not _FIXED and config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = str(seeds.DRAWN if seeds.GIVEN is None else seeds.GIVEN)
 
