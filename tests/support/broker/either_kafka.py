@@ -1,7 +1,7 @@
 """Brokers for tests of clients that prove the same on both: embedded in the everyday run, Apache Kafka with KAFKA=real.
 
-KAFKA=redpanda, or another name of `kafwire.broker.profiles`, gives the embedded brokers that profile, but for the codecs
-that it refuses: many tests compress, and `tests/unit/broker/test_profiles.py` has the refusal.
+KAFKA=redpanda, or another name of `kafwire.broker.profiles`, gives the embedded brokers that profile, but for the
+codecs that it refuses: many tests compress, and `tests/unit/broker/test_profiles.py` has the refusal.
 
 A module says so by `pytestmark = pytest.mark.either_kafka`, and its fixture `cluster` follows. Tests of the wire, of
 Kafka itself or of the embedded broker have no mark: they have Apache Kafka in every run.
