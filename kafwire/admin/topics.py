@@ -175,8 +175,9 @@ class TopicCalls(AdminRequests):
 
         async def send(broker: int, names: list[str]) -> Mapping[str, KafkaError | None]:
             topics = [asked[name] for name in names]
-            message = request(topics=topics, timeout_ms=BROKER_TIMEOUT_MS, validate_only=only)
-            response = await delete_topics(partial(route.call, broker), message)
+            response = await route.call(
+                broker, request(topics=topics, timeout_ms=BROKER_TIMEOUT_MS, validate_only=only)
+            )
             return {
                 each.name: error_of(each, f"adding partitions to {each.name!r}", "CreatePartitions", topic=each.name)
                 for each in response.results
