@@ -55,3 +55,4 @@ cdef class Reading:
     cdef ArrowSchema schema
     cdef tuple description
     cdef Columns ready
+    cdef bint is_begun

@@ -96,7 +96,8 @@ cdef class Columns:
         self.views = <kw_view *>calloc(self.count, sizeof(kw_view))
         if self.views is NULL:
             raise MemoryError("no memory for the views of Arrow arrays")
-        point(self.views, 0, schema, &self.array, 0)
+        if self.array.release is not NULL:  # else there are no rows, of a stream without chunks
+            point(self.views, 0, schema, &self.array, 0)
         return 0
 
 
@@ -111,7 +112,7 @@ cdef int32_t nodes(tuple description) except -1:
 
 @cython.final
 cdef class Reading:
-    """Iterates over Arrow data, with __arrow_c_array__ or __arrow_c_stream__, as one Columns per chunk."""
+    """Iterates over Arrow data, with __arrow_c_array__ or __arrow_c_stream__, as one Columns per chunk, one at least."""
 
     def __cinit__(self):
         memset(&self.schema, 0, sizeof(ArrowSchema))
@@ -162,7 +163,10 @@ cdef class Reading:
             with nogil:  # it may wait, even for another thread of this process that needs the GIL
                 code = self.stream.get_next(self.stream, &array)
             self.check(code)
-            if array.release is not NULL:
+            if array.release is NULL:
+                memset(&array, 0, sizeof(array))
+            if array.release is not NULL or not self.is_begun:
+                self.is_begun = True
                 made = Columns.__new__(Columns)
                 made.take(&self.schema, &array, self.description)
                 return made

@@ -256,6 +256,14 @@ def test_rows_count_from_the_first_chunk() -> None:
         list(AvroEncoder(record(a="long")).parts(pa.table({"a": pa.chunked_array([[1, 2], [None]], pa.int64())})))
 
 
+def test_a_column_without_chunks_has_no_values() -> None:
+    encoder = AvroEncoder(record(a="long"))
+    assert encoder.encode(pa.chunked_array([], pa.struct([("a", pa.int64())]))).to_arrow() == pa.array([], pa.binary())
+    assert AvroEncoder("long").encode(pa.chunked_array([], pa.int64())).to_arrow() == pa.array([], pa.binary())
+    with pytest.raises(SchemaError, match="'u' is not written as long"):
+        encoder.encode(pa.chunked_array([], pa.struct([("a", pa.string())])))
+
+
 # --- hostile schemas --------------------------------------------------------------------------------------------------
 
 
