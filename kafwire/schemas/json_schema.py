@@ -95,7 +95,8 @@ class JsonSchema(RegistryFormat):
         self._columns: dict[str, tuple[pa.DataType, JsonDecoder | None]] = {}  # type and decoder by subject
 
     def __getstate__(self) -> dict[str, Any]:
-        made = {"_written", "_validators", "_columns"}  # validators do not pickle
+        # Validators do not pickle. The latest schemas do: a copy reads the columns that its original announced.
+        made = {"_written", "_validators", "_columns"}
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
