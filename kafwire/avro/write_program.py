@@ -163,19 +163,12 @@ class _Compiler:
             raise _Misfit(f"{_at(path)}the union has no {wrong[0]!r}: members count its types without null")
         members = [each for each in node.children if each.format != "n"]
         table = len(self.made.tables)
-        self.made.tables += [0] * 4 * len(members)
+        self.made.tables += [0] * 2 * len(members)
         union = self._emit(UNION, node, (null, -1), a=table, b=len(members))
         jumps = []
         for i, member in enumerate(members):
             number, branch = named[member.name]
-            values, index = (member, -1) if member.dictionary is None else (member.dictionary, member.number)
-            number_of_values = values.number
-            self.made.tables[table + 4 * i : table + 4 * i + 4] = [
-                number_of_values,
-                index,
-                number,
-                len(self.made.operations),
-            ]
+            self.made.tables[table + 2 * i : table + 2 * i + 2] = [number, len(self.made.operations)]
             self.write(branch, member, f"{path}<{branch}>")
             jumps.append(self._emit(JUMP, node, (-1, -1)))
         for each in [*jumps, union]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ from kafwire.cluster.metadata_refresh import Refresher
 from kafwire.cluster.next_broker import NextBroker
 from kafwire.cluster.node import Node
 from kafwire.cluster.reachability_log import Reach
-from kafwire.cluster.topic_lookup import TopicSearch, UnknownTopic
+from kafwire.cluster.topic_lookup import TopicCreation, TopicSearch, UnknownTopic
 from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
@@ -70,6 +71,8 @@ class Cluster:
         self._seen: set[str] = set()
         self._refreshed_ms = -1.0e12
         self._refresher = Refresher(engine, config, self._refresh)
+        self._creation = TopicCreation(self._create_topics)
+        self._searches: Counter[str] = Counter()  # running searches by topic
         self.coordinators: dict[tuple[int, str], int] = {}  # broker ids, by key type and key
         self._next_broker = NextBroker(engine.random, lambda node: self._node(node).is_overdue)
         self._elsewhere = False  # the next refresh first asks a broker that has not responded lately
@@ -620,17 +623,13 @@ class Cluster:
         """
         search = TopicSearch(self, names, patient=patient, fresh=fresh, create=create)
         what = f"finding topic {names[0]!r}" if len(names) == 1 else f"finding {len(names)} topics"
+        self._searches.update(set(names))
+        unknown: Collection[str] = ()
         try:
             return await self.retrying(search.attempt, what, timeout_ms)
         except UnknownTopic as error:
-            for name in error.names - self._kept:
-                self._wanted.discard(name)  # else every mistyped name would be refreshed forever
+            unknown = error.names
             raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error.message) from None
-        except BrokerError as error:
-            if not error.retriable:  # a topic without the Describe permission must not be refreshed either
-                self._wanted -= {n for n in names if n in self.metadata.errors and n not in self.metadata.topics}
-                self._wanted |= self._kept
-            raise
         except KafkaTimeoutError:
             unknown = [name for name in names if self.metadata.errors.get(name) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
             if unknown:
@@ -638,17 +637,27 @@ class Cluster:
                 text = search.not_in_time(unknown[0], limit_ms)
                 raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text) from None
             raise
+        finally:
+            self._searches -= Counter(set(names))
+            errors, topics = self.metadata.errors, self.metadata.topics
+            in_vain = {name for name in names if name in unknown or (name in errors and name not in topics)}
+            # Else every mistyped name, and every topic without the Describe permission, would be refreshed forever. A
+            # name that another search needs would be requested again at once.
+            self._wanted -= in_vain - self._kept - self._searches.keys()
 
     async def create_missing(self, names: Collection[str]) -> None:
-        """Send one request that makes a broker create those of these topics that do not exist.
+        """Make a broker create those of these topics that do not exist.
 
         No other request creates topics, and this one names no topic that was seen before: a deleted topic stays
         deleted.
         """
         for name in names:
             _check_name(name)
-        topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]
         self._wanted |= set(names)
+        await self._creation.create(names)
+
+    async def _create_topics(self, names: Iterable[str]) -> None:
+        topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]
         self._take_in(await self._ask_metadata(MetadataRequest(topics=topics, allow_auto_topic_creation=True)))
 
     def has_seen(self, name: str) -> bool:

@@ -49,7 +49,7 @@ class Refresher:
             self._hasten(-1.0e12)
         if self._task is None or self._task.done():  # a finished task delivers no response to new callers
             self._task = asyncio.ensure_future(self._run())
-            self._task.add_done_callback(_retrieve)
+            self._task.add_done_callback(retrieve)
         return self._task
 
     def stop(self) -> None:
@@ -75,7 +75,7 @@ class Refresher:
             self._not_before_ms = self._ended_ms + wait
 
 
-def _retrieve(task: asyncio.Task[None]) -> None:
+def retrieve(task: asyncio.Task[None]) -> None:
     """Retrieve the task's error: all callers that waited may have been cancelled."""
     if not task.cancelled():
         task.exception()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.metadata import Metadata, TopicInfo
+from kafwire.cluster.metadata_refresh import retrieve
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, ProtocolError, broker_error
 from kafwire.runtime.interfaces import Engine
@@ -40,6 +42,43 @@ class UnknownResponses:
     def are_believed(self) -> bool:
         """True if a new topic would be known by now."""
         return self._number >= UNKNOWN_TOPIC_RESPONSES and self._last_ms - self._first_ms >= UNKNOWN_TOPIC_MS
+
+
+class TopicCreation:
+    """The requests that create topics: one at a time, and a topic in one of them, for all callers. Runs on the engine.
+
+    Topics that callers add while a request is in flight share the next one.
+    """
+
+    def __init__(self, ask: Callable[[set[str]], Awaitable[None]]) -> None:
+        """`ask` sends one request, and applies its response."""
+        self._ask = ask
+        self._last: asyncio.Task[None] | None = None
+        self._gathered: set[str] = set()  # by the last request, which is not sent yet
+        self._requests: dict[str, asyncio.Task[None]] = {}
+
+    async def create(self, names: Collection[str]) -> None:
+        """Wait for the responses to the requests with these topics."""
+        if new := set(names) - self._requests.keys():
+            if self._last is None or not self._gathered:
+                self._last = asyncio.ensure_future(self._run(self._last))
+                self._last.add_done_callback(retrieve)
+            self._gathered |= new
+            self._requests.update(dict.fromkeys(new, self._last))
+        requests = {self._requests[name] for name in names}
+        await asyncio.wait(requests)
+        for request in requests:
+            request.result()
+
+    async def _run(self, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        names, self._gathered = self._gathered, set()
+        try:
+            await self._ask(names)
+        finally:
+            for name in names:
+                del self._requests[name]
 
 
 class SearchedCluster(Protocol):

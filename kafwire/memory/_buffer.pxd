@@ -35,6 +35,18 @@ cdef extern from "kafwire/memory/native/buf.h" nogil:
         KW_OVER_BUDGET
 
 
+cdef extern from "Python.h" nogil:
+    unsigned long PyThread_get_thread_ident()  # Cython's own declaration returns a long
+
+
+cdef extern from "kafwire/memory/native/atomic.h" nogil:
+    int kw_acquire(int *p)
+    int kw_exchange_if(int *p, int old, int new)
+    void kw_release(int *p, int value)
+    void *kw_swap(void **p, void *value)
+    bint kw_put_if_null(void **p, void *value)
+
+
 # Numbers and text as bytes. Functions without `end` or `left` check nothing.
 cdef extern from "kafwire/memory/native/bytes.h" nogil:
     void kw_copy16(uint8_t *to, const uint8_t *source)

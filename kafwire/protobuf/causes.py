@@ -15,6 +15,7 @@ _CAUSES = {
     37: "a string that is not UTF-8",
     38: "the time is out of range: {detail}",
     39: "the value is another message of its schema, with the index {detail}",
+    40: "the value is an outer message of its schema: its indexes lack {detail}",
 }
 
 

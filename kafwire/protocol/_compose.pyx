@@ -2,7 +2,11 @@
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.float cimport PyFloat_AsDouble
+from cpython.long cimport PyLong_AsLongLongAndOverflow
+from cpython.number cimport PyIndex_Check
 from cpython.object cimport PyObject, PyObject_RichCompareBool, Py_EQ
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport INT16_MAX, INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memmove
@@ -18,12 +22,6 @@ import uuid
 
 from kafwire.errors import ProtocolError
 
-
-cdef extern from "Python.h":
-    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
-    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
-    double PyFloat_AsDouble(object value) except? -1
-    bint PyIndex_Check(object value)
 
 # The range of the integers of each kind, in the order of `Kind`.
 cdef int64_t *LOW = [0, -0x80, -0x8000, 0, -0x80000000, 0, INT64_MIN]

@@ -11,7 +11,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
 from kafwire.memory._buffer cimport (
-    kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, kw_utf8_character, kw_utf8_replaced, process_generation, process_pool,
+    kw_buf, kw_buf_new, kw_buf_ref, kw_buf_unref, kw_exchange_if, kw_release, kw_utf8_character, kw_utf8_replaced,
+    process_generation, process_pool,
 )
 from kafwire.records._columns cimport (
     COLUMN_HEADERS, COLUMN_KEY, COLUMN_OFFSET, COLUMN_TIMESTAMP, COLUMN_TIMESTAMP_TYPE, COLUMN_VALUE, Bytes, Columns,
@@ -25,11 +26,6 @@ from kafwire.memory._buffer import seal_types
 
 cdef extern from "sched.h" nogil:
     int sched_yield()
-
-
-cdef extern from "kafwire/memory/native/atomic.h" nogil:
-    int kw_exchange_if(int *p, int old, int new)
-    void kw_release(int *p, int value)
 
 
 cdef enum:

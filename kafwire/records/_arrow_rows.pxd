@@ -151,9 +151,15 @@ cdef class Rows:
     cdef list load(object source)  # -> list[Rows], one per chunk
 
 
-cdef class RowsReader:
+# The chunks of Arrow data; a subclass says of what class they are.
+cdef class ArrowChunks:
     cdef object capsule
-    cdef Rows ready
+    cdef object ready
     cdef ArrowArrayStream *stream
     cdef ArrowSchema schema
+    cdef object take(self, const ArrowSchema *schema, ArrowArray *array)  # takes ownership of the array
     cdef int check(self, int code) except -1
+
+
+cdef class RowsReader(ArrowChunks):
+    pass

@@ -6,6 +6,7 @@ requires.
 """
 import re
 
+cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
@@ -295,10 +296,10 @@ cdef Rows take_rows(const ArrowSchema *schema, ArrowArray *array):
     return rows
 
 
-cdef class RowsReader:
-    """Iterates over `source`, an object with __arrow_c_stream__ or __arrow_c_array__, as one Rows per chunk.
+cdef class ArrowChunks:
+    """Iterates over the chunks of `source`, an object with __arrow_c_stream__ or __arrow_c_array__.
 
-    Each chunk is pulled on demand. Raises ConfigError for a source, a column or a type that cannot be produced.
+    Each chunk is pulled on demand. Raises ConfigError for a source, a column or a type that cannot be read.
     """
 
     def __cinit__(self):
@@ -307,10 +308,8 @@ cdef class RowsReader:
 
     def __init__(self, object source):
         if self.ready is not None or self.capsule is not None:
-            raise TypeError("a RowsReader cannot be initialised twice")
-        if isinstance(source, Rows):
-            self.ready = source
-        elif hasattr(source, "__arrow_c_stream__"):
+            raise TypeError(f"a {type(self).__name__} cannot be initialised twice")
+        if hasattr(source, "__arrow_c_stream__"):
             self.capsule = source.__arrow_c_stream__()
             self.stream = <ArrowArrayStream *>PyCapsule_GetPointer(self.capsule, "arrow_array_stream")
             if self.stream.release is NULL:
@@ -318,7 +317,7 @@ cdef class RowsReader:
             self.check(self.stream.get_schema(self.stream, &self.schema))
         elif hasattr(source, "__arrow_c_array__"):
             schema, array = source.__arrow_c_array__()
-            self.ready = take_rows(<ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
+            self.ready = self.take(<ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
                                    <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"))
         else:
             raise ConfigError(f"{type(source).__name__} is not Arrow data: it needs __arrow_c_stream__ or "
@@ -327,6 +326,9 @@ cdef class RowsReader:
     def __dealloc__(self):
         if self.schema.release is not NULL:
             self.schema.release(&self.schema)
+
+    cdef object take(self, const ArrowSchema *schema, ArrowArray *array):
+        raise NotImplementedError(f"{type(self).__name__} has no chunks")
 
     cdef int check(self, int code) except -1:
         cdef const char *why
@@ -342,16 +344,30 @@ cdef class RowsReader:
         cdef ArrowArray array
         cdef int code
         if self.ready is not None:
-            rows, self.ready = self.ready, None
-            return rows
+            chunk, self.ready = self.ready, None
+            return chunk
         if self.stream is not NULL:
             memset(&array, 0, sizeof(array))
             with nogil:  # it may wait, even for another thread of this process that needs the GIL
                 code = self.stream.get_next(self.stream, &array)
             self.check(code)
             if array.release is not NULL:
-                return take_rows(&self.schema, &array)
+                return self.take(&self.schema, &array)
         raise StopIteration
 
 
-seal_types(Rows, RowsReader)
+@cython.final
+cdef class RowsReader(ArrowChunks):
+    """Iterates over `source` as one Rows per chunk; a Rows is its own chunk."""
+
+    def __init__(self, object source):
+        if isinstance(source, Rows) and self.ready is None and self.capsule is None:
+            self.ready = source
+        else:
+            ArrowChunks.__init__(self, source)
+
+    cdef object take(self, const ArrowSchema *schema, ArrowArray *array):
+        return take_rows(schema, array)
+
+
+seal_types(Rows, ArrowChunks, RowsReader)

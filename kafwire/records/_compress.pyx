@@ -16,7 +16,8 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from kafwire.memory._buffer cimport (
-    kw_be32, kw_buf, kw_buf_new, kw_buf_unref, kw_pool_budget, kw_put_be32, kw_scratch_wait, move_out, process_pool,
+    PyThread_get_thread_ident, kw_acquire, kw_be32, kw_buf, kw_buf_new, kw_buf_unref, kw_pool_budget, kw_put_be32,
+    kw_release, kw_scratch_wait, move_out, process_pool,
 )
 from kafwire.records._codec_status cimport (
     CODEC_CORRUPT, CODEC_COUNT, CODEC_GZIP, CODEC_LEVEL_DEFAULT, CODEC_LZ4, CODEC_NO_MEMORY, CODEC_OK,
@@ -31,14 +32,8 @@ from kafwire.records._libraries cimport (
 from kafwire.errors import ConfigError, ProtocolError
 
 
-cdef extern from "kafwire/memory/native/atomic.h" nogil:
-    int kw_acquire(int *p)
-    void kw_release(int *p, int value)
-
-
 cdef extern from "Python.h":
     int PyThreadState_SetAsyncExc(unsigned long thread, object kind)
-    unsigned long PyThread_get_thread_ident()
 
 
 cdef extern from "kafwire/records/native/snappy.h" nogil:

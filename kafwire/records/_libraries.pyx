@@ -9,7 +9,9 @@ import os
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from kafwire.memory._buffer cimport kw_buf, kw_buf_new, kw_buf_unref, kw_le32, process_pool
+from kafwire.memory._buffer cimport (
+    kw_buf, kw_buf_new, kw_buf_unref, kw_le32, kw_put_if_null, kw_swap, process_pool,
+)
 from kafwire.records._codec_status cimport (
     CODEC_CORRUPT, CODEC_LEVEL_DEFAULT, CODEC_LZ4, CODEC_NO_MEMORY, CODEC_OK, CODEC_TOO_LARGE, CODEC_ZSTD,
     begin_scratch, first_guess, make_room, make_scratch, room,
@@ -22,11 +24,6 @@ cdef extern from "dlfcn.h" nogil:
     enum:
         RTLD_NOW
         RTLD_LOCAL
-
-
-cdef extern from "kafwire/memory/native/atomic.h" nogil:
-    void *kw_swap(void **p, void *value)
-    bint kw_put_if_null(void **p, void *value)
 
 
 # --- contexts kept for reuse ----------------------------------------------------------------------------------------

@@ -2,10 +2,14 @@
 
 They are rare, and slow by their format, so one decoder of records is enough: `_codec`'s.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from kafwire.records._batch_header cimport BatchHeader
 from kafwire.memory._buffer cimport kw_buf
+
+
+cdef extern from "kafwire/records/native/crc32.h" nogil:
+    uint32_t kw_crc32(const uint8_t *data, size_t size)
 
 
 # Rewrite one whole message (plain, or a wrapper of compressed ones) as magic 2 records in *out (from its start), and

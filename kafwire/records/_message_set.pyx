@@ -12,10 +12,6 @@ from kafwire.records._codec_status cimport (
 from kafwire.records._compress cimport decompress, decompress_lz4
 
 
-cdef extern from "kafwire/records/native/crc32.h" nogil:
-    uint32_t kw_crc32(const uint8_t *data, size_t size)
-
-
 cdef struct Message:
     int64_t offset
     size_t size  # of the whole message

@@ -324,6 +324,34 @@ class SchemaRegistry:
         """
         return self._schemas.ids.get(key_of(LOOK_UP, subject, text, schema_type, references, normalize)).id
 
+    def version_of(self, subject: str, text: str, schema_type: str = AVRO, references: Iterable[Reference] = ()) -> int:
+        """Return the version of a schema in a subject; after `lookup` of it without a request.
+
+        Args:
+            subject: the subject.
+            text: the schema.
+            schema_type: "AVRO", "JSON" or "PROTOBUF".
+            references: the schemas that it refers to.
+
+        Returns:
+            The version's number.
+
+        Raises:
+            UnknownSchemaError: as for `lookup`.
+            SchemaRegistryError: as for `lookup`.
+
+        Example:
+            >>> from kafwire.registry import SchemaRegistry
+            >>> registry = SchemaRegistry("http://localhost:9", timeout_s=0.01)
+            >>> registry.version_of("flights-value", '"string"')
+            Traceback (most recent call last):
+            kafwire.errors.SchemaRegistryError: lookup in subject 'flights-value': no response from ...
+        """
+        found = self._schemas.ids.get(key_of(LOOK_UP, subject, text, schema_type, references, normalize=False))
+        if found.version < 1:
+            raise self._requests.invalid(f"lookup in subject {subject!r}", "its response has no version")
+        return found.version
+
     def register(
         self,
         subject: str,

@@ -84,7 +84,8 @@ class CachedSchemas:
         found = self.object_of("POST", path, what, body_of(key))
         if not _is_id(found.get("id")):
             raise self._requests.invalid(what, "its response has no id")
-        return Registered(text, found["id"], subject, schema_type=schema_type)
+        version = found.get("version")
+        return Registered(text, found["id"], subject, version if isinstance(version, int) else -1, schema_type)
 
     def registered(self, found: Mapping[str, Any], what: str) -> Registered:
         """Return the schema of a response, with its references. Raises `SchemaRegistryError` if it is not valid."""

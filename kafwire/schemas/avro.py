@@ -114,12 +114,13 @@ class Avro(RegistryFormat):
         self._rows: dict[tuple[SchemaId, Type], RowReader] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_referred", "_types", "_latest", "_writings", "_decoders", "_rows")
+        # Not the latest schemas: a copy reads the columns that its original announced.
+        made = ("_referred", "_types", "_writings", "_decoders", "_rows")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
         self._forget()
+        self.__dict__.update(state)
 
     # --- schemas ----------------------------------------------------------------------------------------------------
 

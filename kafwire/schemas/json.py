@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafwire import json_values
-from kafwire.errors import ConfigError
-from kafwire.json_columns import JsonDecoded, JsonDecoder
+from kafwire.json_columns import JsonDecoder
 from kafwire.schemas.format import Format, OnBadRecord
 from kafwire.schemas.text import Text
 from kafwire.serialization import SerializationContext
@@ -123,25 +122,9 @@ class Json(Format):
         """
         if self._decoder is None:
             return Text(on_bad=self.on_bad).deserialize_column(column, ctx)
-        decoded = self.decode(column)
+        decoded = self._decoder.decode(column)
         self.report(decoded.bad, column, ctx)
         return decoded.to_struct()
-
-    def decode(self, column: pa.Array) -> JsonDecoded:
-        """Decode a column by the schema, and list bad rows instead of a report.
-
-        Args:
-            column: the documents.
-
-        Returns:
-            The rows, null where they are bad.
-
-        Raises:
-            ConfigError: there is no schema.
-        """
-        if self._decoder is None:
-            raise ConfigError("Json() without a schema has no columns: give a pyarrow.Schema")
-        return self._decoder.decode(column)
 
     def arrow_type(self, ctx: SerializationContext) -> pa.DataType:  # noqa: ARG002
         """Return the type of a column of documents.

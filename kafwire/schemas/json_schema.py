@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import json_values
 from kafwire.errors import FramingError, SchemaError, UnknownSchemaError
+from kafwire.json_columns import JsonDecoder
 from kafwire.registry.client import SchemaRegistry
 from kafwire.registry.framing import ConfluentPrefix, Framing
 from kafwire.registry.registered import JSON, Reference, Registered
 from kafwire.schemas.format import OnBadRecord
-from kafwire.schemas.json import Json
 from kafwire.schemas.json_types import arrow_type, check_depth, schema_of, validator_of
 from kafwire.schemas.registry_format import RegistryFormat
 from kafwire.schemas.subjects import Subject, subject_of
@@ -92,10 +92,11 @@ class JsonSchema(RegistryFormat):
         self._written: dict[str, tuple[Any, Any]] = {}  # the id and the validator by subject
         self._validators: dict[Any, Any] = {}  # by id
         self._latest: dict[str, Registered] = {}  # by subject
-        self._columns: dict[str, Json] = {}  # the reader of columns by subject
+        self._columns: dict[str, tuple[pa.DataType, JsonDecoder | None]] = {}  # type and decoder by subject
 
     def __getstate__(self) -> dict[str, Any]:
-        made = {"_written", "_validators", "_columns"}  # validators do not pickle
+        # Validators do not pickle. The latest schemas do: a copy reads the columns that its original announced.
+        made = {"_written", "_validators", "_columns"}
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -229,10 +230,10 @@ class JsonSchema(RegistryFormat):
                 found = None if data is None else self._read(data, ctx.of_row(row))
                 made.append(None if found is None else found[0])
             payloads = pa.array(made, pa.binary())
-        reader = self._reader(ctx)
-        if reader.schema is None:
-            return payloads.cast(pa.string())
-        decoded = reader.decode(payloads)
+        kind, decoder = self._columns_of(ctx)
+        if decoder is None:
+            return payloads.cast(kind)
+        decoded = decoder.decode(payloads)
         for each in decoded.bad:
             data, where = column[each.row].as_py(), ctx.of_row(each.row)
             self.bad(data, where, each.cause, schema_id=self._framing.read(data, where)[0])
@@ -256,20 +257,19 @@ class JsonSchema(RegistryFormat):
             return None  # the loop names the row
         return documents
 
-    def _reader(self, ctx: SerializationContext) -> Json:
-        """Return the reader of columns: the type of a schema is fixed when it is first needed."""
+    def _columns_of(self, ctx: SerializationContext) -> tuple[pa.DataType, JsonDecoder | None]:
+        """Return the type and the decoder of columns, None for text; both are fixed when they are first needed."""
         import pyarrow as pa
 
         schema = self._own
-        key = ""
-        if schema is None:
-            key = subject_of(self._subject, ctx, "")
-            if key not in self._columns:
+        key = "" if schema is not None else subject_of(self._subject, ctx, "")
+        if key not in self._columns:
+            if schema is None:
                 latest = self._latest_of(key)
                 schema = schema_of(latest.text, f"schema {latest.id}") if latest.schema_type == JSON else True
-        if key not in self._columns:
             kind = arrow_type(schema)
-            self._columns[key] = Json(None if kind is None else pa.schema(list(kind)), on_bad="null")
+            decoder = None if kind is None else JsonDecoder(pa.schema(list(kind)), on_bad="null")
+            self._columns[key] = (pa.string() if kind is None else kind, decoder)
         return self._columns[key]
 
     def arrow_type(self, ctx: SerializationContext) -> pa.DataType | None:
@@ -283,4 +283,4 @@ class JsonSchema(RegistryFormat):
         """
         if self._own is None and not ctx.topic:
             return None
-        return self._reader(ctx).arrow_type(ctx)
+        return self._columns_of(ctx)[0]

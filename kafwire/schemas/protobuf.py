@@ -161,17 +161,12 @@ class Protobuf(RegistryFormat):
             if each.name.startswith("google/protobuf/"):
                 continue
             if each.name not in found:
-                number = self._id_of(each.name, _text_of(each), self._imported(each, found))
-                found[each.name] = Reference(each.name, each.name, self._version(each.name, number))
+                text, references = _text_of(each), self._imported(each, found)
+                self._id_of(each.name, text, references)
+                version = self._registry.version_of(each.name, text, PROTOBUF, references)
+                found[each.name] = Reference(each.name, each.name, version)
             made.append(found[each.name])
         return made
-
-    def _version(self, subject: str, number: int) -> int:
-        """Return the version of a subject that has a schema id."""
-        for version in reversed(self._registry.versions(subject)):
-            if self._registry.version(subject, version).id == number:
-                return version
-        raise UnknownSchemaError(f"subject {subject!r} has no version with the schema {number}", status=404, code=40402)
 
     def _check(self, schema_id: SchemaId) -> None:
         """Raise `SchemaError` for the id of a schema that is none of Protobuf. The registry's client keeps schemas."""

@@ -72,13 +72,13 @@ def formats(own: Mapping[str, str], topics: Sequence[str]) -> tuple[ValueFormat 
         if name in own and not own[name].strip() and not name.endswith("Format"):
             raise ConfigError(f"option {name} is empty: give a value, or leave it out")
     kinds = {part: _choice(own, f"{part}Format", _FORMATS) for part in ("key", "value")}
-    given = [name for name in (_BAD, *_REGISTRY) if name in own]
-    if given and not any(kinds.values()):
-        raise ConfigError(f"option {given[0]} needs valueFormat=avro or valueFormat=json")
+    if _BAD in own and not any(kinds.values()):
+        raise ConfigError(f"option {_BAD} needs valueFormat=avro, valueFormat=json or valueFormat=text")
     given = [name for name in _REGISTRY if name in own]
     if given and AVRO not in kinds.values():
-        part = "value" if kinds["value"] else "key"
-        raise ConfigError(f"option {given[0]} needs {part}Format=avro; {part}Format={kinds[part]} has no registry")
+        part = "value" if kinds["value"] or not kinds["key"] else "key"
+        kind = kinds[part] or "binary"
+        raise ConfigError(f"option {given[0]} needs {part}Format=avro; {part}Format={kind} has no registry")
     return _format(own, topics, "key", kinds["key"]), _format(own, topics, "value", kinds["value"])
 
 

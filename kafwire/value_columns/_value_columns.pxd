@@ -111,6 +111,7 @@ cdef enum:
     ROWS_NEED_SCHEMA = 2
     ROWS_STOPPED = 3  # at a bad value
     ROWS_NO_MEMORY = 4
+    ROWS_TOO_SMALL = 5  # a null row alone exceeds the limit of the columns
 
 
 cdef struct Policy:

@@ -268,7 +268,9 @@ cdef int decode_row(Run *run, const Entry *entries, int32_t count, const BytesVi
     kw_columns_truncate(&run.columns, 0, rows)
     if failure.code != 0:
         run.bad_count -= 1
-    return ROWS_NO_MEMORY if code == KW_COLUMNS_NO_MEMORY or row == run.first else ROWS_FULL
+    if code == KW_COLUMNS_NO_MEMORY:
+        return ROWS_NO_MEMORY
+    return ROWS_TOO_SMALL if row == run.first else ROWS_FULL
 
 
 cdef int decode_rows(Run *run, const Entry *entries, int32_t count, const BytesView *view, int64_t *row,
@@ -423,6 +425,8 @@ def decode_part(Layout layout not None, Table table not None, Values values not 
             raise AssertionError(f"schema {part.run.wanted} is not in the table that was made for it")
     if code == ROWS_NO_MEMORY:
         raise MemoryError("no memory for the columns of values")
+    if code == ROWS_TOO_SMALL:
+        raise ConfigError(f"max_bytes ({max_bytes}) has no room for the columns of one null row: raise it")
     part.stop = row
     part.stopped = code == ROWS_STOPPED
     return part

@@ -2,7 +2,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafwire.memory._buffer cimport kw_buf, kw_pool
-from kafwire.records._arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema
+from kafwire.records._arrow cimport ArrowArray, ArrowSchema
+from kafwire.records._arrow_rows cimport ArrowChunks
 
 
 cdef extern from "kafwire/value_columns/native/encode.h" nogil:
@@ -49,9 +50,5 @@ cdef class Columns:
     cdef int take(self, const ArrowSchema *schema, ArrowArray *array, tuple description) except -1
 
 
-cdef class Reading:
-    cdef object capsule
-    cdef ArrowArrayStream *stream
-    cdef ArrowSchema schema
+cdef class Reading(ArrowChunks):
     cdef tuple description
-    cdef Columns ready

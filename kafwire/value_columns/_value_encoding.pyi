@@ -1,15 +1,15 @@
 from collections.abc import Iterator
 from typing import Any
 
+from kafwire.records._arrow_rows import ArrowChunks
+
 class Writer: ...
 
 class Columns:
     description: tuple[Any, ...]
     def __len__(self) -> int: ...
 
-class Reading:
-    def __init__(self, source: Any) -> None: ...
-    def __iter__(self) -> Iterator[Columns]: ...
+class Reading(ArrowChunks, Iterator[Columns]):
     def __next__(self) -> Columns: ...
 
 class Encoded:

@@ -2,13 +2,14 @@
 """Encodes Arrow columns to values by a format's encoder; `_value_encoding.pxd` has the structures."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from kafwire.memory._buffer cimport kw_buf, kw_buf_unref, process_pool
-from kafwire.records._arrow cimport ArrowArray, ArrowArrayStream, ArrowSchema, free_array, free_schema
+from kafwire.records._arrow cimport ArrowArray, ArrowSchema, free_array, free_schema
+from kafwire.records._arrow_rows cimport ArrowChunks
 
 from kafwire.errors import ConfigError
 from kafwire.memory._buffer import seal_types
@@ -96,7 +97,8 @@ cdef class Columns:
         self.views = <kw_view *>calloc(self.count, sizeof(kw_view))
         if self.views is NULL:
             raise MemoryError("no memory for the views of Arrow arrays")
-        point(self.views, 0, schema, &self.array, 0)
+        if self.array.release is not NULL:  # else there are no rows, of a stream without chunks
+            point(self.views, 0, schema, &self.array, 0)
         return 0
 
 
@@ -110,63 +112,24 @@ cdef int32_t nodes(tuple description) except -1:
 
 
 @cython.final
-cdef class Reading:
-    """Iterates over Arrow data, with __arrow_c_array__ or __arrow_c_stream__, as one Columns per chunk."""
+cdef class Reading(ArrowChunks):
+    """Iterates over Arrow data, with __arrow_c_array__ or __arrow_c_stream__, as one Columns per chunk, one at least."""
 
-    def __cinit__(self):
-        memset(&self.schema, 0, sizeof(ArrowSchema))
-        self.stream = NULL
-
-    def __init__(self, source):
-        if self.ready is not None or self.capsule is not None:
-            raise TypeError("a Reading cannot be initialised twice")
-        if hasattr(source, "__arrow_c_array__"):
-            schema, array = source.__arrow_c_array__()
-            self.ready = Columns.__new__(Columns)
-            self.ready.take(<ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
-                            <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"), None)
-        elif hasattr(source, "__arrow_c_stream__"):
-            self.capsule = source.__arrow_c_stream__()
-            self.stream = <ArrowArrayStream *>PyCapsule_GetPointer(self.capsule, "arrow_array_stream")
-            if self.stream.release is NULL:
-                raise ConfigError("the Arrow stream was already consumed")
-            self.check(self.stream.get_schema(self.stream, &self.schema))
-            self.description = described(&self.schema, [], 0)
-        else:
-            raise ConfigError(f"{type(source).__name__} is not Arrow data: it needs __arrow_c_array__ or "
-                              "__arrow_c_stream__ (a pyarrow.RecordBatch, StructArray or Table, a polars frame)")
-
-    def check(self, int code):
-        """Raise OSError if a call of the stream failed."""
-        cdef const char *why
-        if code != 0:
-            why = self.stream.get_last_error(self.stream)
-            raise OSError(code, f"the Arrow stream failed: {why.decode(errors='replace') if why is not NULL else ''}")
-
-    def __dealloc__(self):
-        if self.schema.release is not NULL:
-            self.schema.release(&self.schema)
-
-    def __iter__(self):
-        return self
+    cdef object take(self, const ArrowSchema *schema, ArrowArray *array):
+        cdef Columns made = Columns.__new__(Columns)
+        made.take(schema, array, self.description)
+        self.description = made.description
+        return made
 
     def __next__(self):
-        cdef ArrowArray array
-        cdef Columns made
-        cdef int code
-        if self.ready is not None:
-            made, self.ready = self.ready, None
-            return made
-        if self.stream is not NULL:
-            memset(&array, 0, sizeof(array))
-            with nogil:  # it may wait, even for another thread of this process that needs the GIL
-                code = self.stream.get_next(self.stream, &array)
-            self.check(code)
-            if array.release is not NULL:
-                made = Columns.__new__(Columns)
-                made.take(&self.schema, &array, self.description)
-                return made
-        raise StopIteration
+        cdef ArrowArray none
+        try:
+            return ArrowChunks.__next__(self)
+        except StopIteration:
+            if self.description is not None:
+                raise
+        memset(&none, 0, sizeof(none))  # of a stream without chunks
+        return self.take(&self.schema, &none)
 
 
 # --- values ---------------------------------------------------------------------------------------------------------

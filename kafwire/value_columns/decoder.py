@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kafwire.arrow import record_batch
 from kafwire.bad_records import BadRecord, OnBad, check_on_bad, good_rows
 from kafwire.errors import ConfigError, SchemaError, UnknownSchemaError
+from kafwire.integers import HIGHEST, count, integer
 from kafwire.value_columns._value_columns import Layout, Part, Program, Table, Values, decode_part, values_of
 from kafwire.value_columns.causes import NO_SCHEMA
 
@@ -154,9 +155,10 @@ class ColumnDecoder(ABC):
         check_on_bad(on_bad)
         if null_values not in ("null", "bad"):
             raise ConfigError(f"null_values is 'null' or 'bad', not {null_values!r}")
-        if max_bytes < 1 or max_empty_items < 0:
+        limit, empty_items = count(max_bytes), integer(max_empty_items)
+        if limit is None or empty_items is None or empty_items < 0:
             raise ConfigError(
-                f"max_bytes is at least 1, not {max_bytes}; max_empty_items at least 0, not {max_empty_items}"
+                f"max_bytes is at least 1, not {max_bytes!r}; max_empty_items at least 0, not {max_empty_items!r}"
             )
         self._layout = Layout(columns)
         self._places: dict[int, Sequence[str]] = {}
@@ -166,8 +168,8 @@ class ColumnDecoder(ABC):
             "on_bad": _ON_BAD[on_bad],
             "null_is_bad": null_values == "bad",
             "framed": framed,
-            "max_empty_items": max_empty_items,
-            "max_bytes": max_bytes,
+            "max_empty_items": min(empty_items, HIGHEST),
+            "max_bytes": min(limit, HIGHEST),
         }
 
     @abstractmethod

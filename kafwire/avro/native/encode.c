@@ -32,8 +32,6 @@ static inline int room(Machine *m, const kw_avro_write *op, int64_t size) {
 
 static inline void put_long(Machine *m, int64_t value) { m->out->at = kw_put_uvarint(m->out->at, kw_zigzag(value)); }
 
-/* --- input -------------------------------------------------------------------------------------------------------- */
-
 /* --- leaves ------------------------------------------------------------------------------------------------------- */
 
 static int write_number(Machine *m, const kw_avro_write *op, const kw_view *view, int64_t at) {
@@ -158,36 +156,24 @@ static int write_list(Machine *m, const kw_avro_write *op, const kw_view *view, 
     return failed;
 }
 
-static inline int is_set(const Machine *m, const int32_t *member, int64_t row) {
-    const kw_view *view = &m->views[member[1] < 0 ? member[0] : member[1]];
-    return !kw_view_is_null(view, row + view->offset);
+static inline int find(const Machine *m, const kw_avro_write *op, int64_t row, int64_t *at) {
+    return kw_view_find(m->views, op->view, op->index, op->index_form, row, at);
 }
 
 /* Sets *next to the operation of the member that is set; to the union's end for none. */
 static int choose(Machine *m, const kw_avro_write *op, int64_t row, int32_t *next) {
     const int32_t *chosen = NULL;
+    int64_t at = 0;
     for (int64_t i = 0; i < op->b; i++) {
-        const int32_t *member = m->writer->tables + op->a + 4 * i;
-        if (!is_set(m, member, row)) continue;
+        const int32_t *member = m->writer->tables + op->a + 2 * i;
+        if (!find(m, &m->writer->ops[member[1]], row, &at)) continue;
         if (chosen) return fail(m, op, KW_AVRO_WRONG_MEMBERS, 0);
         chosen = member;
     }
     if (!chosen && op->null_branch < 0) return fail(m, op, KW_WRONG_NULL, 0);
-    put_long(m, chosen ? chosen[2] : op->null_branch);
-    *next = chosen ? chosen[3] : op->end;
+    put_long(m, chosen ? chosen[0] : op->null_branch);
+    *next = chosen ? chosen[1] : op->end;
     return 0;
-}
-
-/* Resolves a dictionary's index. 1: *at is its value's, 0: null, -1: the index is wrong. */
-static inline int through_index(const Machine *m, const kw_avro_write *op, const kw_view *view, int64_t row,
-                                int64_t *at) {
-    const kw_view *indices = &m->views[op->index];
-    int too_large = 0;
-    if (kw_view_is_null(indices, row + indices->offset)) return 0;
-    int64_t index = kw_view_number(indices, op->index_form, row + indices->offset, &too_large);
-    if (index < 0 || index >= view->length) return -1;
-    *at = index + view->offset;
-    return 1;
 }
 
 static int write_leaf(Machine *m, const kw_avro_write *op, const kw_view *view, int64_t at) {
@@ -229,7 +215,7 @@ static int write_constant(Machine *m, const kw_avro_write *op) {
 static int run(Machine *m, int32_t from, int32_t to, int64_t row) {
     while (from < to) {
         const kw_avro_write *op = &m->writer->ops[from];
-        int failed = room(m, op, SMALL), there = 1;
+        int failed = room(m, op, SMALL);
         if (failed) return failed;
         if (op->code == KW_AVRO_WRITE_JUMP) {
             from = op->end;
@@ -241,10 +227,10 @@ static int run(Machine *m, int32_t from, int32_t to, int64_t row) {
             continue;
         }
         const kw_view *view = &m->views[op->view];
-        int64_t at = row + view->offset;
-        if (op->index >= 0) there = through_index(m, op, view, row, &at);
+        int64_t at = 0;
+        int there = find(m, op, row, &at);
         if (there < 0) return fail(m, op, KW_WRONG_INDEX, 0);
-        if (op->code == KW_AVRO_WRITE_NULL || !there || kw_view_is_null(view, at)) {
+        if (op->code == KW_AVRO_WRITE_NULL || !there) {
             if (op->null_branch >= 0)
                 put_long(m, op->null_branch);
             else if (op->code != KW_AVRO_WRITE_NULL || op->c)

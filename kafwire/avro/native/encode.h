@@ -23,7 +23,7 @@ enum {
     KW_AVRO_WRITE_DECIMAL,  /* a number of `form` bytes; a: bytes of a fixed, or -1; b: position of 10**precision */
     KW_AVRO_WRITE_STRUCT,   /* the fields follow, up to `end` */
     KW_AVRO_WRITE_LIST,     /* the items' operations follow, up to `end`; offsets of `form`, of FIXED a items each */
-    KW_AVRO_WRITE_UNION,    /* one of b members; a: table of view, view of indices, branch and operation of each */
+    KW_AVRO_WRITE_UNION,    /* one of b members; a: table of branch and operation of each */
     KW_AVRO_WRITE_JUMP,     /* to `end` */
     KW_AVRO_WRITE_CONSTANT  /* b bytes at a of the constants */
 };

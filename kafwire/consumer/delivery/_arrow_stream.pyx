@@ -1,5 +1,6 @@
 # decoder: its lines are counted by scripts/coverage.py
 from cpython.exc cimport PyErr_Fetch, PyErr_Restore
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.errno cimport EINVAL, EIO, ENOMEM
 from libc.stdint cimport int64_t
@@ -14,6 +15,7 @@ from kafwire.consumer.delivery._column_reader cimport (
 from kafwire.consumer.fetch._fetch_buffer cimport PartitionSlot
 from kafwire.consumer.delivery._interrupts cimport carry, is_carried, watch_begin, watch_end, watch_thread
 from kafwire.consumer.delivery._read_ahead cimport ahead_adapt
+from kafwire.memory._buffer cimport PyThread_get_thread_ident
 from kafwire.records._arrow cimport (
     EXPORT_NO_MEMORY, ArrowArray, ArrowArrayStream, ArrowSchema, columns_export, export_error, layout_schema,
 )
@@ -24,9 +26,6 @@ from kafwire.runtime.stream_threads import stream_thread_sources
 
 
 cdef extern from "Python.h":
-    unsigned long PyThread_get_thread_ident() nogil
-    object PyCapsule_New(void *pointer, const char *name, void (*destructor)(object))
-    void *PyCapsule_GetPointer(object capsule, const char *name) except NULL
     ctypedef struct PyThreadState
 
 cdef extern from "kafwire/consumer/delivery/native/gil.h" nogil:

@@ -23,11 +23,8 @@ from kafwire.consumer.delivery._withheld cimport withheld_begin, withheld_keep, 
 from kafwire.records._columns cimport columns_clear, columns_finish
 from kafwire.records._compress cimport resolve_codec
 
-import logging
-
 from kafwire.errors import CorruptBatchError, KafkaError, ProtocolError
-
-log = logging.getLogger("kafwire")
+from kafwire.runtime.log import consumer_log as log
 
 
 cdef enum:
@@ -374,7 +371,10 @@ cdef void _skipped(ReaderState *state, PyObject *place, const DecodeStatus *stat
     try:
         decode_error(status, at)
     except Exception as error:
-        log.warning("%s-%s, from %s: a batch is skipped: %s", where.topic, where.partition, where.where, error)
+        log.warning(
+            "kafwire: %s-%s, from %s: a batch is skipped: %s", where.topic, where.partition, where.where, error,
+            topic=where.topic, partition=where.partition, error=error,
+        )
 
 
 cdef void _decode_failed(ReaderState *state, PyObject *place, const DecodeStatus *status, size_t at,

@@ -10,13 +10,14 @@ from cpython.exc cimport PyErr_SetInterrupt
 from libc.stdint cimport int64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
+from kafwire.memory._buffer cimport PyThread_get_thread_ident
+
 import signal
 
 from kafwire.runtime.patched import main_ident
 
 
 cdef extern from "Python.h":
-    unsigned long PyThread_get_thread_ident() nogil
     ctypedef struct PyThreadState
     PyThreadState *PyGILState_GetThisThreadState() nogil
     int Py_AddPendingCall(int (*function)(void *) except -1, void *argument)

@@ -6,6 +6,7 @@ Requests are encoded from tuples. A response's envelope becomes small objects; t
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport INT16_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
@@ -27,10 +28,6 @@ cdef extern from "kafwire/records/native/batch.h" nogil:
         int32_t leader_epoch
     int read_batches "kw_batches_read"(const uint8_t *data, size_t size, int64_t start, int64_t high_watermark,
                                        Batches *out, const char **reason)
-
-
-cdef extern from "Python.h":
-    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
 
 # No field refers back to the object, so no cycle arises; without the garbage collector, creation is twice as fast.

@@ -13,14 +13,11 @@ from kafwire._codec cimport crc32c
 from kafwire.records._batch_header cimport BATCH_HEADER
 from kafwire.memory._buffer cimport kw_le32
 from kafwire.records._arrow_rows cimport BytesView, Rows, RowsView, bytes_at, number_at
+from kafwire.records._message_set cimport kw_crc32
 
 import operator
 
 from kafwire.errors import ConfigError
-
-
-cdef extern from "kafwire/records/native/crc32.h" nogil:
-    uint32_t kw_crc32(const uint8_t *data, size_t size)
 
 
 cdef enum:

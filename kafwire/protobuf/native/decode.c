@@ -528,23 +528,30 @@ static void release(kw_scratch *scratch) {
     free(memory);
 }
 
-/* A single 0 stands for the indexes of the first message. */
+/* Reads how many indexes there are. A single 0 stands for the list [0], and is read as its index, too. */
+static const uint8_t *begin_indexes(const uint8_t *at, const uint8_t *end, int64_t *count) {
+    const uint8_t *behind = kw_varlong(at, end, count);
+    if (!behind || *count) return behind;
+    *count = 1;
+    return at;
+}
+
 static int skip_indexes(Machine *m, const uint8_t **data, const uint8_t *end) {
-    const kw_pb_program *program = m->program;
-    const uint8_t *at = *data;
-    if (end - at >= program->indexes_size && !memcmp(at, program->indexes, (size_t)program->indexes_size)) {
-        *data = at + program->indexes_size;
-        return 0;
+    const uint8_t *wanted = m->program->indexes, *last = wanted + m->program->indexes_size, *at = *data;
+    int64_t left = 0, wanted_left = 0, index = 0, wanted_index = 0;
+    const uint8_t *behind = begin_indexes(at, end, &left);
+    wanted = begin_indexes(wanted, last, &wanted_left);
+    for (; behind && left > 0; left--) {
+        at = behind;
+        behind = kw_varlong(at, end, &index);
+        if (!behind) break;
+        if (wanted_left) wanted = kw_varlong(wanted, last, &wanted_index);
+        if (!wanted_left-- || index != wanted_index) return fail(m, 0, KW_PB_BAD_INDEXES, at, index);
     }
-    if (program->indexes_size == 1 && end - at >= 2 && at[0] == 2 && at[1] == 0) { /* written as a list */
-        *data = at + 2;
-        return 0;
-    }
-    int64_t count = 0, index = 0;
-    const uint8_t *behind = kw_varlong(at, end, &count);
-    if (!behind) return fail(m, 0, KW_PB_BAD_TRUNCATED, at, 1);
-    if (count > 0) (void)kw_varlong(behind, end, &index);
-    return fail(m, 0, KW_PB_BAD_INDEXES, at, index);
+    if (!behind) return bad_varint(m, 0, at, end, 10);
+    if (wanted_left) return fail(m, 0, KW_PB_BAD_OUTER, *data, wanted_left);
+    *data = behind;
+    return 0;
 }
 
 int kw_pb_decode(const void *program, kw_columns *columns, kw_scratch *scratch, const uint8_t *data, size_t size,

@@ -86,7 +86,8 @@ enum {
     KW_PB_BAD_DEPTH,
     KW_PB_BAD_UTF8,
     KW_PB_BAD_TIME,
-    KW_PB_BAD_INDEXES
+    KW_PB_BAD_INDEXES,
+    KW_PB_BAD_OUTER
 };
 
 /* A `kw_decode` of `kw_pb_program`. */

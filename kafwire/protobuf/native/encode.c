@@ -185,17 +185,7 @@ static int write_fields(Machine *m, const kw_pb_write *ops, const kw_pb_write *e
 /* Sets *view and *at of a field's value. 1: there is one, 0: it is null, -1: its index is wrong. */
 static inline int find(const Machine *m, const kw_pb_write *op, int64_t row, const kw_view **view, int64_t *at) {
     *view = &m->views[op->view];
-    if (op->index >= 0) {
-        const kw_view *indices = &m->views[op->index];
-        int is_large = 0;
-        if (kw_view_is_null(indices, row + indices->offset)) return 0;
-        int64_t index = kw_view_number(indices, op->index_form, row + indices->offset, &is_large);
-        if (is_large || index < 0 || index >= (*view)->length) return -1;
-        *at = index + (*view)->offset;
-    } else {
-        *at = row + (*view)->offset;
-    }
-    return !kw_view_is_null(*view, *at);
+    return kw_view_find(m->views, op->view, op->index, op->index_form, row, at);
 }
 
 static int write_value(Machine *m, const kw_pb_write *op, const kw_view *view, int64_t row, int64_t at, uint32_t tag) {

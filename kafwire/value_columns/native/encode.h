@@ -114,4 +114,21 @@ static inline const uint8_t *kw_view_bytes(const kw_view *view, int32_t form, in
     return (const uint8_t *)view->buffers[kw_le32(cell + 8)] + kw_le32(cell + 12);
 }
 
+/* Finds a row's value, through a dictionary if `index`, the view of its indices, is not -1. 1: *at is the value's place
+ * in the view `values`, 0: it is null, -1: the index is wrong. */
+static inline int kw_view_find(const kw_view *views, int32_t values, int32_t index, int32_t index_form, int64_t row,
+                               int64_t *at) {
+    const kw_view *view = &views[values];
+    if (index >= 0) {
+        const kw_view *indices = &views[index];
+        int too_large = 0;
+        row += indices->offset;
+        if (kw_view_is_null(indices, row)) return 0;
+        row = kw_view_number(indices, index_form, row, &too_large);
+        if (row < 0 || row >= view->length) return -1;
+    }
+    *at = row + view->offset;
+    return !kw_view_is_null(view, *at);
+}
+
 #endif

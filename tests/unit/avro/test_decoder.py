@@ -394,6 +394,17 @@ def test_more_rows_than_max_bytes_holds_are_parts_and_none_is_bad() -> None:
     assert len(parts) < 30
 
 
+@pytest.mark.parametrize(("values", "on_bad"), [([None], "error"), ([b"", b"\2"], "null")])
+def test_a_null_row_that_max_bytes_does_not_hold_is_an_error(values: list[bytes | None], on_bad: Any) -> None:
+    with pytest.raises(ConfigError, match=r"max_bytes \(1\) has no room for the columns of one null row"):
+        AvroDecoder("long", writer="long", max_bytes=1, on_bad=on_bad).decode(values)
+
+
+def test_limits_may_be_larger_than_any_memory() -> None:
+    decoder = AvroDecoder("long", writer="long", max_bytes=10**30, max_empty_items=10**30)
+    assert decoder.decode([b"\2", None]).to_arrow().to_pydict() == {"value": [1, None]}
+
+
 @pytest.mark.parametrize("value", [1, True, "text"])
 def test_a_list_of_other_than_bytes_is_refused(value: Any) -> None:
     """`bytes(1)` is a zero byte: an int would become a value."""

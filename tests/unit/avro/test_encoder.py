@@ -241,9 +241,27 @@ def test_values_that_do_not_fit_name_row_and_field(kind: Any, column: pa.Array, 
         AvroEncoder(record(a=kind)).encode(pa.RecordBatch.from_arrays([column], ["a"]))
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_null_among_a_dictionarys_values_leaves_a_member_unset(number: int) -> None:
+    text = pa.DictionaryArray.from_arrays(pa.array([number], pa.int8()), pa.array(["x", None]))
+    members = pa.StructArray.from_arrays(
+        [pa.array([None if number == 0 else 7], pa.int32()), text], ["member0", "member1"]
+    )
+    schema = ["int", "string"]
+    assert encoded(schema, members) == [written(schema, "x" if number == 0 else 7)]
+
+
 def test_rows_count_from_the_first_chunk() -> None:
     with pytest.raises(ConfigError, match="row 2, a: a null"):
         list(AvroEncoder(record(a="long")).parts(pa.table({"a": pa.chunked_array([[1, 2], [None]], pa.int64())})))
+
+
+def test_a_column_without_chunks_has_no_values() -> None:
+    encoder = AvroEncoder(record(a="long"))
+    assert encoder.encode(pa.chunked_array([], pa.struct([("a", pa.int64())]))).to_arrow() == pa.array([], pa.binary())
+    assert AvroEncoder("long").encode(pa.chunked_array([], pa.int64())).to_arrow() == pa.array([], pa.binary())
+    with pytest.raises(SchemaError, match="'u' is not written as long"):
+        encoder.encode(pa.chunked_array([], pa.struct([("a", pa.string())])))
 
 
 # --- hostile schemas --------------------------------------------------------------------------------------------------

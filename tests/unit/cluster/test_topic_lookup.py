@@ -59,6 +59,58 @@ def test_all_topics_of_a_column_are_asked_for_with_one_request() -> None:
         assert asked_to_create(world) == [["a", "b", "c"]]
 
 
+def test_callers_share_the_requests_for_topics_that_do_not_exist() -> None:
+    """A caller that gives up does not let the others begin again at once."""
+
+    def requests(callers: int) -> int:
+        with World() as world:
+            work = Work(world)
+
+            async def search() -> list[BaseException | None]:
+                calls = [work.core.ensure_metadata(["typo"], 60_000) for _ in range(callers)]
+                return await asyncio.gather(*calls, return_exceptions=True)
+
+            assert all(isinstance(error, BrokerError) for error in world.run(search()))
+            assert not work.cluster._wanted
+            assert asked_to_create(world) == [["typo"]]
+            return len(world.made("Metadata"))
+
+    assert requests(30) <= requests(1) + 2
+
+
+def test_topics_gather_while_a_request_is_in_flight() -> None:
+    with World() as world:
+        world.allow_auto_create()
+        work = Work(world)
+
+        async def searches() -> None:
+            first = asyncio.ensure_future(work.core.ensure_metadata(["a", "b"], 60_000))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            others = [work.core.ensure_metadata(names, 60_000) for names in (["a"], ["b", "c"], ["d"], ["d", "a"])]
+            await asyncio.gather(first, *others)
+
+        world.run(searches())
+        assert set(work.accumulator.topics) == {"a", "b", "c", "d"}
+        assert asked_to_create(world) == [["a", "b"], ["c", "d"]]
+
+
+def test_a_cancelled_caller_leaves_the_request_to_others() -> None:
+    with World() as world:
+        world.allow_auto_create()
+        work = Work(world)
+
+        async def searches() -> None:
+            first = asyncio.ensure_future(work.core.ensure_metadata(["a"], 60_000))
+            second = asyncio.ensure_future(work.core.ensure_metadata(["a"], 60_000))
+            await asyncio.sleep(0)
+            first.cancel()
+            await second
+
+        world.run(searches())
+        assert asked_to_create(world) == [["a"]]
+
+
 def test_a_deleted_topic_stays_deleted() -> None:
     with World() as world:
         world.allow_auto_create()

@@ -46,9 +46,30 @@ def test_a_framed_value_has_the_indexes_of_its_message() -> None:
     assert rows(ProtobufDecoder(second, framed=True), b"\0\0\0\0\1\2\2" + value) == [{"n": 7}]
     flight = b"\0\0\0\0\1\0\x0a\2UA", b"\0\0\0\0\1\2\0\x0a\2UA"  # both forms of the first message
     assert rows(ProtobufDecoder(first, framed=True), *flight) == 2 * [{"carrier": "UA", "distance": 0}]
-    assert "another message of its schema, with the index 1" in cause(
-        ProtobufDecoder(first, framed=True), b"\0\0\0\0\1\2\2" + value
-    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "indexes", "text"),
+    [
+        ("first", b"\2\2", r"the value is another message of its schema, with the index 1 \(byte 6\)"),
+        ("first", b"\4\0\2", r"another message of its schema, with the index 1 \(byte 7\)"),  # [0, 1]
+        ("inner", b"\4\0\2", r"another message of its schema, with the index 0 \(byte 6\)"),
+        ("inner", b"\0", r"another message of its schema, with the index 0 \(byte 5\)"),
+        ("inner", b"\2\2", r"the value is an outer message of its schema: its indexes lack 1 \(byte 5\)"),
+        ("inner", b"\1", r"an outer message of its schema: its indexes lack 2 \(byte 5\)"),  # of a count of -1
+        ("first", b"\2", r"the value ends too early: 1 bytes are needed here \(byte 6\)"),
+        ("first", b"\4\0", r"the value ends too early: 1 bytes are needed here \(byte 7\)"),
+        ("inner", b"\4\2\x80", r"the value ends too early: 2 bytes are needed here \(byte 7\)"),
+        ("first", 11 * b"\x80", r"a number of more than 10 bytes \(byte 5\)"),
+    ],
+)
+def test_the_cause_names_the_first_index_that_differs(kind: str, indexes: bytes, text: str) -> None:
+    outer = message("Outer", n=Field.TYPE_INT32)
+    outer.nested_type.extend([message("A", n=Field.TYPE_INT32), message("B", n=Field.TYPE_INT32)])
+    first, second = classes(FLIGHT, outer)
+    kinds = {"first": first, "inner": second.DESCRIPTOR.nested_types_by_name["B"]}
+    with pytest.raises(DecodeError, match=text):
+        ProtobufDecoder(kinds[kind], framed=True).decode([b"\0\0\0\0\1" + indexes])
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,11 @@ def test_a_field_without_a_column_or_value_is_absent() -> None:
     ]
 
 
+def test_a_column_without_chunks_has_no_values() -> None:
+    columns = pa.chunked_array([], pa.struct([("distance", pa.int16())]))
+    assert read(classes(FLIGHT)[0], columns) == []
+
+
 @pytest.mark.parametrize(
     ("kind", "column", "values"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 from typing import Any
 
@@ -15,6 +16,7 @@ from kafwire.errors import ConfigError, DecodeError, SerializationError
 from kafwire.schemas import Format
 from kafwire.serialization import ColumnContext, SerializationContext
 from kafwire.serializer_calls import Deserializers, Serializers
+from tests.support.schema_registry import RegistryServer
 
 SERVERS = {"bootstrap_servers": "h:1"}
 PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -173,5 +175,26 @@ def test_formats_without_a_registry_pickle() -> None:
     assert text.deserialize(text.serialize("ä", ctx), ctx) == "ä"
     assert (text.serialize("ä", ctx), text.on_bad) == (b"\xe4", "null")
     schema = pa.schema([("n", pa.int64())])
-    json = pickle.loads(pickle.dumps(kafwire.Json(schema)))
-    assert json.arrow_type(ctx) == pa.struct(list(schema))
+    documents = pickle.loads(pickle.dumps(kafwire.Json(schema)))
+    assert documents.arrow_type(ctx) == pa.struct(list(schema))
+
+
+@pytest.mark.parametrize("kind", [kafwire.Avro, kafwire.JsonSchema])
+def test_a_copy_has_the_columns_of_its_original(kind: Any) -> None:
+    """A task of a frame reads the columns that the frame was planned with, though a later schema is registered."""
+    ctx = ColumnContext("flights", "value")
+
+    def text(*names: str) -> str:
+        if kind is kafwire.Avro:
+            fields = [{"name": name, "type": "string", "default": ""} for name in names]
+            return json.dumps({"type": "record", "name": "Flight", "fields": fields})
+        return json.dumps({"type": "object", "properties": {name: {"type": "string"} for name in names}})
+
+    with RegistryServer() as server:
+        registry = kafwire.SchemaRegistry(server.url)
+        registry.register("flights-value", text("carrier"), kind.schema_type)
+        original = kind(registry)
+        planned = original.arrow_type(ctx)
+        registry.register("flights-value", text("carrier", "origin"), kind.schema_type)
+        assert pickle.loads(pickle.dumps(original)).arrow_type(ctx) == planned
+        assert kind(registry).arrow_type(ctx) != planned

@@ -140,7 +140,11 @@ def test_imported_files_are_references(server: RegistryServer, registry: SchemaR
     value = kind(home={"code": "EWR"})
     made = kafwire.Protobuf(registry, kind, register=True)
     data = made.serialize(value, record())
-    assert sum(path == "/subjects/a%2Fairport.proto/versions" for path in server.paths) == 2  # POST and GET, once
+    # The registration, once, and the lookup of its version.
+    assert [path for path in server.paths if "airport" in path] == [
+        "/subjects/a%2Fairport.proto/versions",
+        "/subjects/a%2Fairport.proto",
+    ]
     found = registry.latest("flights-value")
     assert [(each.name, each.subject, each.version, each.is_direct) for each in found.references] == [
         ("a/airport.proto", "a/airport.proto", 1, True),  # before the file that imports it, too
@@ -149,6 +153,29 @@ def test_imported_files_are_references(server: RegistryServer, registry: SchemaR
     again = kafwire.Protobuf(registry, kind)
     assert again.serialize(value, record()) == data
     assert again.deserialize(data, record()) == value
+
+
+def test_the_version_of_an_import_takes_one_request(server: RegistryServer, registry: SchemaRegistry) -> None:
+    """However many versions its subject has: here the second of three."""
+    pool = descriptor_pool.DescriptorPool()
+    files = [descriptor_pb2.FileDescriptorProto(name="airport.proto", package=name, syntax="proto3") for name in "xay"]
+    for file in files:
+        file.message_type.append(message("Airport", code=Field.TYPE_STRING))
+    trip = descriptor_pb2.FileDescriptorProto(
+        name="trip.proto", package="a", syntax="proto3", dependency=[files[0].name]
+    )
+    trip.message_type.append(message("Trip", home={"type": Field.TYPE_MESSAGE, "type_name": ".a.Airport"}))
+    for file in (files[1], trip):
+        pool.AddSerializedFile(file.SerializeToString())
+    kind = message_factory.GetMessageClass(pool.FindMessageTypeByName("a.Trip"))
+    for file in files:
+        text = base64.b64encode(file.SerializeToString()).decode()
+        SchemaRegistry(server.url).register("airport.proto", text, "PROTOBUF")
+    kafwire.Protobuf(registry, kind, register=True).serialize(kind(), record())
+    assert [(each.name, each.version) for each in registry.latest("flights-value").references] == [("airport.proto", 2)]
+    before = len(server.paths)
+    kafwire.Protobuf(SchemaRegistry(server.url), kind).serialize(kind(), record())
+    assert server.paths[before:] == ["/subjects/airport.proto", "/subjects/flights-value"]
 
 
 def test_a_schema_of_another_type_makes_bad_records(registry: SchemaRegistry, flight: Any) -> None:

@@ -59,7 +59,11 @@ def test_json_has_columns() -> None:
     ("options", "said"),
     [
         ({"valueFormat": "protobuf"}, "option valueFormat='protobuf': allowed: binary, avro, json"),
-        ({"badRecords": "null"}, "option badRecords needs valueFormat=avro or valueFormat=json"),
+        ({"badRecords": "null"}, "option badRecords needs valueFormat=avro, valueFormat=json or valueFormat=text"),
+        (
+            {"schemaRegistry.url": "http://localhost"},
+            "option schemaRegistry.url needs valueFormat=avro; valueFormat=binary has no registry",
+        ),
         ({**AVRO, "badRecords": "skip"}, "option badRecords='skip': allowed: error, null, deadLetter"),
         ({**AVRO, "valueFormat": "json"}, "option schemaRegistry.url needs valueFormat=avro"),
         ({"valueFormat": "avro"}, "needs the option schemaRegistry.url"),

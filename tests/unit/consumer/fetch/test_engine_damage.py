@@ -60,7 +60,7 @@ def test_a_wrong_checksum(records: int, strategy: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("chunk_bytes", [1, 1 << 20])
 @by_batches
-def test_a_wrong_checksum_is_passed_over_if_so_wanted(chunk_bytes: int) -> None:
+def test_a_wrong_checksum_is_passed_over_if_so_wanted(chunk_bytes: int, caplog: pytest.LogCaptureFixture) -> None:
     with World() as world:
         rows = fill(world, "t", partitions=2, batches=BATCHES)
         for bad in (0, 4, 5, 7):
@@ -70,6 +70,8 @@ def test_a_wrong_checksum_is_passed_over_if_so_wanted(chunk_bytes: int) -> None:
             good = [row for row in rows["t", 0] if row[0] // 3 not in (0, 4, 5, 7)]
             assert consuming.rows == {("t", 0): good, ("t", 1): rows["t", 1]}
             assert consuming.queue.place(consuming.cursor().number).skipped == 4
+            lines = [each for each in caplog.records if "a batch is skipped" in each.getMessage()]
+            assert [(each.name, each.kafwire["topic"]) for each in lines] == 4 * [("kafwire.consumer", "t")]  # type: ignore[attr-defined]
             where = next(iter(consuming.core.assignment.partitions))
             assert world.run(consuming.core.positions.position(where)) == 24
             more = write(world, "t")
