@@ -69,7 +69,6 @@ class Cluster:
         self._features: tuple[int, dict[str, int]] = (-1, {})
         self._wanted: set[str] = set()
         self._seen: set[str] = set()
-        self._refreshed_ms = -1.0e12
         self._refresher = Refresher(engine, config, self._refresh)
         self._creation = TopicCreation(self._create_topics)
         self._searches: Counter[str] = Counter()  # running searches by topic
@@ -81,7 +80,6 @@ class Cluster:
         self._failing_since_ms: float | None = None
         self._failed_ms = 0.0
         self._kept: set[str] = set()
-        self._keeping: asyncio.Task[None] | None = None
         self._doubting: asyncio.TimerHandle | None = None
         self._listeners: dict[object, OnChange] = {}
         self._on_overdue: list[Callable[[BrokerConnection], object]] = []
@@ -335,7 +333,6 @@ class Cluster:
         topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(asked)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response = await self._ask_metadata(request, elsewhere=elsewhere)
-        self._refreshed_ms = self.engine.now_ms()
         return self._take_in(response, asked - self._wanted)
 
     async def look_up_ids(self, topic_ids: Iterable[uuid.UUID]) -> None:
@@ -542,8 +539,8 @@ class Cluster:
         self.forget(self._kept - kept)
         self._kept = kept
         self._wanted |= kept
-        if kept and self._keeping is None and not self._closed:
-            self._keeping = asyncio.ensure_future(self._keep_fresh())
+        if kept and not self._closed:
+            self._refresher.begin_timer()
 
     def forget(self, topics: Iterable[str]) -> None:
         """Stop refreshing these topics, and drop their metadata."""
@@ -551,20 +548,8 @@ class Cluster:
         self._kept -= names
         self._wanted -= names
         self.metadata.forget(names)
-        if not self._kept and self._keeping is not None:
-            self._keeping.cancel()
-            self._keeping = None
-
-    async def _keep_fresh(self) -> None:
-        while True:
-            wait = self._refreshed_ms + self.config.metadata_max_age_ms - self.engine.now_ms()
-            if wait > 0:  # another caller may refresh meanwhile
-                await asyncio.sleep(wait / 1000)
-                continue
-            try:
-                await self.refresh()
-            except KafkaError as error:
-                log.debug("kafwire: metadata could not be refreshed: %s", error, error=error)
+        if not self._kept:
+            self._refresher.end_timer()
 
     def _leave_departed(self) -> None:
         """Close the idle connections of brokers that left the cluster, or moved to another address.
@@ -590,7 +575,7 @@ class Cluster:
     @property
     def is_stale(self) -> bool:
         """True if `metadata_max_age_ms` has passed since the last refresh."""
-        return self.engine.now_ms() - self._refreshed_ms > self.config.metadata_max_age_ms
+        return self._refresher.age_ms > self.config.metadata_max_age_ms
 
     async def topic(
         self,
@@ -698,9 +683,7 @@ class Cluster:
         self.when_subscribable = None
         self._on_overdue.clear()
         self._refresher.stop()
-        if self._keeping is not None:
-            self._keeping.cancel()
-            self._keeping = None
+        self._refresher.end_timer()
         if self._doubting is not None:
             self._doubting.cancel()
         for connection in self.connections:

@@ -1,4 +1,4 @@
-"""The timing of metadata requests: one at a time for all callers, with one shared backoff."""
+"""The timing of metadata requests: one at a time for all callers, with one shared backoff, and by age."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 
 from kafwire.cluster.backoff import delay_ms
 from kafwire.config import ClientConfig
+from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.log import cluster_log as log
 
 
 class Refresher:
@@ -26,7 +28,8 @@ class Refresher:
         self._is_asking = False
         self._hastened = asyncio.Event()
         self._in_vain = 0
-        self._ended_ms = self._not_before_ms = -1.0e12
+        self._ended_ms = self._not_before_ms = self._refreshed_ms = -1.0e12
+        self._timer: asyncio.Task[None] | None = None
 
     async def refresh(self, *, at_once: bool = False) -> None:
         """Wait for the next response; `at_once`: without backoff, and to a request sent after this call."""
@@ -52,6 +55,33 @@ class Refresher:
             self._task.add_done_callback(retrieve)
         return self._task
 
+    @property
+    def age_ms(self) -> float:
+        """The time since the last response."""
+        return self._engine.now_ms() - self._refreshed_ms
+
+    def begin_timer(self) -> None:
+        """From now on, refresh metadata that are `metadata_max_age_ms` old."""
+        if self._timer is None:
+            self._timer = asyncio.ensure_future(self._refresh_by_age())
+
+    def end_timer(self) -> None:
+        """Refresh no more metadata by their age."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _refresh_by_age(self) -> None:
+        while True:
+            wait = self._config.metadata_max_age_ms - self.age_ms
+            if wait > 0:  # another caller may refresh meanwhile
+                await asyncio.sleep(wait / 1000)
+                continue
+            try:
+                await self.refresh()
+            except KafkaError as error:
+                log.debug("kafwire: metadata could not be refreshed: %s", error, error=error)
+
     def stop(self) -> None:
         """End the waits for the backoff: no more requests are sent."""
         self._hasten(-1.0e12)
@@ -66,6 +96,7 @@ class Refresher:
         is_news = False
         try:
             is_news = await self._ask()
+            self._refreshed_ms = self._engine.now_ms()
         finally:
             self._is_asking = False
             self._in_vain = 0 if is_news else self._in_vain + 1
