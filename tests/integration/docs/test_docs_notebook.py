@@ -26,7 +26,8 @@ def kernel(folder: Path, monkeypatch: pytest.MonkeyPatch, *cells: str) -> Iterat
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("IPYTHONDIR", str(folder))
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    made: Any = nbformat.v4  # its functions have no types
+    notebook = made.new_notebook(cells=[made.new_code_cell(cell) for cell in cells])
     client = NotebookClient(notebook, timeout=int(PATIENCE_S), kernel_name="python3", resources={})
     with client.setup_kernel(cwd=str(folder)):
         yield client
