@@ -35,7 +35,6 @@ from kafwire.producer.outcome.in_doubt import Doubts
 from kafwire.producer.outcome.log_search import FoundBatch
 from kafwire.producer.outcome.response import PartitionResponse, error_of, read_response, refused_records
 from kafwire.producer.outcome.sequencer import LOST, NOT_SENT, BatchOutcome, Fate
-from kafwire.producer.outcome.split import part_starts
 from kafwire.runtime.log import producer_log as log
 
 NONE_REFUSED: Mapping[int, KafkaError] = MappingProxyType({})
@@ -251,8 +250,7 @@ class Outcomes:
             self._settle_purged(queue, batch, code)
             return False
         self._counters.refused(queue, error)
-        transactional = self._config.transactional_id is not None
-        starts = part_starts(batch.count, code, refused, is_transactional=transactional)
+        starts = self._part_starts(batch, code, refused) if code else None
         verdict = queue.sequencer.outcome(batch, code, retriable=is_retriable(error), divisible=starts is not None)
         if starts is not None and verdict is BatchOutcome.DIVIDE:
             verdict = self._divide(queue, batch, starts, refused)
@@ -286,6 +284,12 @@ class Outcomes:
     def _on_delivery(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         self._counters.delivered(queue, batch)
         self.sent.pop(batch, None)
+
+    def _part_starts(self, batch: ProducerBatch, code: int, refused: Mapping[int, KafkaError]) -> list[int] | None:
+        from kafwire.producer.outcome.split import part_starts  # after an error only
+
+        is_transactional = self._config.transactional_id is not None
+        return part_starts(batch.count, code, refused, is_transactional=is_transactional)
 
     def _divide(
         self, queue: PartitionQueue, batch: ProducerBatch, starts: list[int], refused: Mapping[int, KafkaError]

@@ -11,13 +11,14 @@ from kafwire.protocol import FetchRequest, ProduceRequest
 from kafwire.protocol.spec import Request, Response, Struct, field, int32, since
 
 PACKAGE = Path(__file__).parents[3] / "kafwire"
-# Not versions of an API: of TLS, libraries, files of kafwire's own; the protocol's files say what a layout is.
+# Not versions of an API: of schemas, TLS, libraries, files of kafwire's own; the protocol's files say what a layout is.
 OTHER_VERSIONS = (
     "avro",
     "cli/spark_diagnosis.py",
     "database",
     "outbox",
     "protocol",
+    "registry",
     "security",
     "spark",
     "testing/cluster/kafka.py",
