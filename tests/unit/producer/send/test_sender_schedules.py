@@ -181,7 +181,12 @@ class Schedule:
         self.world.break_connections(self.node())
 
     def move_broker(self) -> None:
-        self.world.move_broker(self.node())
+        """Another address, unless the client would then have no address with a broker, and could never find one."""
+        moved = self.node()
+        known = {(broker.host, broker.port) for broker in self.work.cluster.metadata.brokers.values()}
+        known.update(self.work.config.bootstrap_servers)
+        if any((node.host, node.port) in known for node in self.world.nodes.values() if node.number != moved):
+            self.world.move_broker(moved)
 
     def add_partition(self) -> None:
         if len(self.world.topics["t"].partitions) < 8:
