@@ -104,6 +104,7 @@ class Topics:
             is_another = before != info.topic_id and NO_TOPIC_ID not in (before, info.topic_id)
             if topic is not None and (is_another or len(leaders) < len(topic.queues)):
                 self._recreated.replace(topic, len(leaders), weights)
+                self._turns.wake_in(0)  # the next turn moves the batches of the old topic
             else:
                 self._accumulator.set_topic(name, len(leaders), weights)
 

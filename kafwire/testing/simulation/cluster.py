@@ -200,9 +200,18 @@ class ClusterWorld(BaseWorld):
         self.changed()
 
     def move_broker(self, node: int) -> None:
-        """Give a broker another address from now on; connections to the old one end."""
-        self.nodes[node].host = f"10.0.{next(self._moves)}.{node}"
+        """Give a broker another address from now on; connections to the old one end, and the lag of its metadata."""
+        self._change_address(node)
         self.break_connections(node)
+
+    def _change_address(self, node: int) -> None:
+        """Give a broker another address, and end its lag.
+
+        A broker of Kafka registers its address, and serves clients once its metadata contain that registration
+        (`BrokerServer.startup`): it never returns its own former address.
+        """
+        self.nodes[node].host = f"10.0.{next(self._moves)}.{node}"
+        self.catch_up(node)
 
     def lag(self, node: int, *, denies: bool = False) -> None:
         """Freeze the Metadata response of `node` at the present state until `catch_up`.

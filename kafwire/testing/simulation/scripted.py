@@ -379,7 +379,7 @@ class World(ClusterWorld):
 
     def move_broker(self, node: int) -> None:
         """Give a broker another address from now on; connections to the old one stay and are served."""
-        self.nodes[node].host = f"10.0.{next(self._moves)}.{node}"
+        self._change_address(node)
 
     def sessions(self, node: int) -> Any:
         """Return the fetch sessions that `node` keeps; clear its `sessions` to make the broker forget them."""

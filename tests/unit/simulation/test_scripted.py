@@ -1,4 +1,4 @@
-"""`testing.simulation.scripted`: topics whose ids a test changes, and handlers with defects."""
+"""`testing.simulation.scripted`: topics whose ids a test changes, handlers with defects, brokers that move."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 
 import kafwire
+from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.config import ClientConfig
+from kafwire.testing.simulation.cluster import ClusterWorld
 from tests.support.simulated.world import World
 
 PATIENCE_S = 10
@@ -55,3 +59,13 @@ def test_an_error_of_a_handler_fails_the_test(before: Any) -> None:
             world.on("Produce", before)
         with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
             producer.send("t", b"x").result(PATIENCE_S)
+
+
+@pytest.mark.parametrize("kind", [ClusterWorld, World])
+def test_a_broker_that_lags_and_moves_returns_its_own_new_address(kind: type[ClusterWorld]) -> None:
+    with kind(brokers=2) as world:
+        cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
+        world.lag(2)
+        world.move_broker(2)
+        response = world.run(cluster.call(protocol.MetadataRequest(topics=[]), node=2))
+        assert {broker.node_id: broker.host for broker in response.brokers}[2] == world.nodes[2].host

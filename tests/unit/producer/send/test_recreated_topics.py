@@ -247,6 +247,20 @@ def test_a_broker_that_lags_does_not_bring_the_old_topic_back() -> None:
         assert work.used == 0
 
 
+def test_a_topic_that_nothing_is_sent_to_is_replaced_within_a_moment() -> None:
+    """The refresh that decides which id is the new one is the cluster's: no turn of the sender follows it."""
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t", linger_ms=0)
+        work.send("t", b"v")
+        work.flush()
+        world.create_topic("t")
+        world.run(work.cluster.refresh())
+        world.pass_time(2)
+        assert work.cluster.metadata.topics["t"].topic_id == world.topics["t"].topic_id
+        assert not work.core.sender._backlog.deleted
+
+
 def test_rows_that_are_being_added_go_on_where_they_belong_now() -> None:
     """The topic is recreated between two passes without the GIL, and between a pass and its end."""
     with World() as world:
