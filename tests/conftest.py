@@ -97,6 +97,11 @@ MAY_BE_SKIPPED = [
         )
     ),
     (
+        "tests/integration/lake/test_iceberg_copy.py",
+        "could not import 'pyiceberg'",
+        "an environment of before has no pyiceberg",
+    ),
+    (
         "tests/unit/schemas/test_json_schema.py",
         "could not import '(jsonschema_rs|httpx|confluent_kafka)",
         "an environment of before has neither jsonschema-rs nor confluent-kafka's extras",

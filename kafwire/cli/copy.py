@@ -1,8 +1,10 @@
-"""`kafwire copy`: a topic to Parquet files, each record once."""
+"""`kafwire copy`: a topic to Parquet files or an Iceberg table, each record once."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,34 +16,53 @@ from kafwire.cli.output import say
 from kafwire.cli.signals import orderly_end
 
 if TYPE_CHECKING:
+    from kafwire import Client
     from kafwire.schemas.format import Format
 
 __all__ = ["command"]
 
 # "\b" keeps click from re-wrapping the paragraph
-_HELP = """Copy a topic to Parquet files, up to its current end.
+_HELP = """Copy a topic to Parquet files or to an Iceberg table, up to its current end.
 
 \b
-  kafwire copy orders lake -b localhost:9092
-  kafwire copy orders lake --rows 5000000
-  kafwire copy orders lake --key text --value json
+  kafwire copy orders --to lake -b localhost:9092
+  kafwire copy orders --to lake --rows 5000000 --key text --value json
+  kafwire copy orders --to iceberg:main/sales.orders
 
-The records of partition 0 go to lake/orders/0. The name of a file is its range of offsets, and it gets this name when
-it is whole. The next run continues behind the last file: each record is copied once, whenever a run is killed. One
-process at a time copies a topic to a folder. Records of open and aborted transactions are not copied, unless
-'-X isolation.level=read_uncommitted' is given. This needs the package pyarrow.
+The next run continues behind the last one: each record is copied once, whenever a run is killed. Records of open and
+aborted transactions are not copied, unless '-X isolation.level=read_uncommitted' is given. With --key and --value the
+columns of keys and values have text instead of bytes.
 
-With --key and --value the columns of keys and values have text instead of bytes.
+To a folder: the records of partition 0 go to lake/orders/0. The name of a file is its range of offsets, and it gets
+this name when it is whole. One process at a time copies a topic to a folder. This needs the package pyarrow.
 
-Exit code 1: another process copies to the folder, or records are missing in the topic.
+To iceberg:CATALOG/NAMESPACE.TABLE: each commit adds a snapshot with the records, and with the offsets behind them in
+its summary. The catalog is one of pyiceberg's configuration; a missing table is created. A second process that copies
+under the same --name is refused at its commit. This needs the package pyiceberg.
+
+Exit code 1: another process copies under the same name, or records are missing in the topic.
 """
 # JSON documents are text in a column: a schema of their own needs a program.
 _FORMATS = ("binary", "text", "json")
+_ICEBERG = "iceberg:"
+
+
+def _offsets(_context: click.Context, _parameter: click.Parameter, text: str | None) -> dict[int, int]:
+    """Read PARTITION=OFFSET,..."""
+    found: dict[int, int] = {}
+    for part in text.split(",") if text else ():
+        partition, separator, offset = part.partition("=")
+        if not (separator and partition.isdecimal() and offset.isdecimal()):
+            raise click.BadParameter(f"{part!r} is not PARTITION=OFFSET, such as 0=1500")
+        found[int(partition)] = int(offset)
+    return found
 
 
 @click.command("copy", help=_HELP)
 @click.argument("topic")
-@click.argument("folder", shell_complete=names_of("dir"))
+@click.option(
+    "--to", "target", metavar="TARGET", required=True, shell_complete=names_of("dir"), help="Folder or table."
+)
 @connection_options_for("ScanConfig")
 @click.option(
     "--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Records of a file, at least."
@@ -49,9 +70,16 @@ _FORMATS = ("binary", "text", "json")
 @click.option("--key", type=click.Choice(_FORMATS), default="binary", show_default=True, help="Format of keys.")
 @click.option("--value", type=click.Choice(_FORMATS), default="binary", show_default=True, help="Format of values.")
 @click.option("--skip-lost", is_flag=True, help="Continue if records were deleted before they were copied.")
+@click.option("--name", help="Name of the copy in an Iceberg table.  [default: the topic]")
+@click.option(
+    "--offsets",
+    metavar="PARTITION=OFFSET,...",
+    callback=_offsets,
+    help="Where a copy to an Iceberg table begins that has no snapshots with offsets.",
+)
 def command(
     topic: str,
-    folder: str,
+    target: str,
     brokers: str | None,
     settings: tuple[str, ...],
     config_file: Path | None,
@@ -59,26 +87,72 @@ def command(
     key: str,
     value: str,
     skip_lost: bool,
+    name: str | None,
+    offsets: dict[int, int],
 ) -> None:
-    """Copy, and name each file when it is whole."""
+    """Copy, and name each file or snapshot when it is whole."""
     from kafwire import Client
     from kafwire.config import ClientConfig, ScanConfig
 
-    try:
-        from kafwire.lake.parquet_copy import ParquetCopy
-    except ImportError as error:
-        raise click.ClickException(f"copy needs the package pyarrow: pip install 'kafwire[arrow]' ({error})") from None
-
+    if not target.startswith(_ICEBERG) and (name or offsets):
+        raise click.UsageError(
+            "--name and --offsets are for Iceberg tables: in a folder, names of files have the offsets"
+        )
     options = client_options(ScanConfig, brokers, settings, config_file)
     connection = only(options, ClientConfig)
     reading: dict[str, Any] = {"isolation_level": "read_committed"}
     reading |= {name: value for name, value in only(options, ScanConfig).items() if name not in connection}
     reading |= {part: _format(name) for part, name in (("key", key), ("value", value)) if name != "binary"}
     with orderly_end(), Client(**connection) as client:
-        # Words of the command line are UTF-8 in any locale, names of files are in the locale's encoding.
-        target = Path(os.fsdecode(folder.encode("utf-8", "surrogateescape")))
-        for written in ParquetCopy(client, topic, target, rows, skip_lost, reading).run():
-            say(f"{Path(folder, written.path.relative_to(target))}: {written.rows} records")
+        if target.startswith(_ICEBERG):
+            _to_iceberg(client, topic, target, name or topic, rows, skip_lost, offsets, reading)
+        else:
+            _to_folder(client, topic, target, rows, skip_lost, reading)
+
+
+def _to_folder(client: Client, topic: str, folder: str, rows: int, skip_lost: bool, reading: dict[str, Any]) -> None:
+    with _installed("pyarrow", "arrow"):
+        from kafwire.lake.parquet_copy import ParquetCopy
+
+    # Words of the command line are UTF-8 in any locale, names of files are in the locale's encoding.
+    target = Path(os.fsdecode(folder.encode("utf-8", "surrogateescape")))
+    for written in ParquetCopy(client, topic, target, rows, skip_lost, reading).run():
+        say(f"{Path(folder, written.path.relative_to(target))}: {written.rows} records")
+
+
+def _to_iceberg(
+    client: Client,
+    topic: str,
+    target: str,
+    name: str,
+    rows: int,
+    skip_lost: bool,
+    offsets: dict[int, int],
+    reading: dict[str, Any],
+) -> None:
+    with _installed("pyiceberg", "iceberg"):
+        import pyarrow as pa
+
+        from kafwire.lake.iceberg_copy import IcebergCopy
+        from kafwire.lake.iceberg_tables import opened
+
+    catalog, separator, table = target.removeprefix(_ICEBERG).partition("/")
+    if not (catalog and separator and "." in table):
+        raise click.UsageError(f"{target!r} is not iceberg:CATALOG/NAMESPACE.TABLE")
+    with client.scan(topic, end="earliest", **reading) as scan:
+        found = opened(catalog, table, pa.schema(scan))
+    for committed in IcebergCopy(client, topic, found, name, rows, skip_lost, offsets, reading).run():
+        say(f"{target}: {committed.rows} records, snapshot {committed.snapshot_id}")
+
+
+@contextmanager
+def _installed(package: str, extra: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise click.ClickException(
+            f"copy needs the package {package}: pip install 'kafwire[{extra}]' ({error})"
+        ) from None
 
 
 def _format(name: str) -> Format:

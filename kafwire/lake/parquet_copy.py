@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from kafwire.errors import KafkaError
 from kafwire.lake.copy_lock import locked
 from kafwire.lake.offset_files import OffsetFile, files_of
+from kafwire.lake.resume import Copied, check_topic_id, resume_at
 from kafwire.sync.client import Client
 from kafwire.types import Offset, TopicPartition
 
@@ -77,19 +78,8 @@ class ParquetCopy:
             return low
         last = files[-1]
         _check_topic(target / last.name, topic_id, name)
-        if last.after < low:
-            if not self.skip_lost:
-                raise KafkaError(
-                    f"{name}: the records from {last.after} to {low} (exclusive) were deleted before they were copied; "
-                    "--skip-lost continues with the records behind them"
-                )
-            return low
-        if last.after > end:
-            raise KafkaError(
-                f"{name} ends at {end}, before the offset {last.after} of the last file {target / last.name}: records "
-                "that were copied are no longer in the log"
-            )
-        return last.after
+        copied = Copied(last.after, f"the last file {target / last.name}")
+        return resume_at(name, copied, low, end, skip_lost=self.skip_lost)
 
     def _copied(
         self, place: TopicPartition, target: Path, start: int, end: int, topic_id: uuid.UUID
@@ -185,9 +175,4 @@ def _check_topic(path: Path, topic_id: uuid.UUID, name: str) -> None:
             found = (pq.read_schema(file).metadata or {}).get(TOPIC_ID, b"").decode()
     except pa.ArrowInvalid as error:
         raise KafkaError(f"{path} is no whole Parquet file: {error}") from None
-    known = "" if topic_id.int == 0 else str(topic_id)  # brokers before Kafka 2.8 have none
-    if found and known and found != known and found != str(uuid.UUID(int=0)):
-        raise KafkaError(
-            f"{name} was deleted and recreated since {path} was written: its offsets are those of another topic; copy "
-            "it to another folder"
-        )
+    check_topic_id(name, found, topic_id, where=str(path), remedy="copy it to another folder")

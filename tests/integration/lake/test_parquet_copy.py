@@ -73,6 +73,7 @@ def copy(
         str(step),
         "copy",
         topic,
+        "--to",
         str(folder),
         "-b",
         cluster.bootstrap,

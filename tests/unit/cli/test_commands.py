@@ -49,7 +49,7 @@ CASES = [
     Case("consume orders -e -K : --key KEY", f"{KEY}:{VALUE}"),
     Case("consume orders -e -J", f'"payload":"{VALUE}"'),
     Case("consume orders -e -G reader", VALUE),
-    Case("copy orders größe", "/orders/0/00000000000000000000-00000000000000000001.parquet: 1 records"),
+    Case("copy orders --to größe", "/orders/0/00000000000000000000-00000000000000000001.parquet: 1 records"),
     Case("decode FRAME", "größer", connects=False),
     Case(f"decode --records {LOG}", VALUE, connects=False),
     Case("doctor SERVER", "a record"),

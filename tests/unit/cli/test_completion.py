@@ -33,7 +33,7 @@ def environment_of(folder: Path) -> dict[str, str]:
         (["produce", "--acks", "a"], ["all"]),
         (["decode", "x"], ["files"]),
         (["consume", "-F", ""], ["files"]),
-        (["copy", "orders", ""], ["folders"]),
+        (["copy", "orders", "--to", ""], ["folders"]),
     ],
 )
 def test_bash_completes(tmp_path: Path, words: list[str], found: list[str]) -> None:

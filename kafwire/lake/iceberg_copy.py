@@ -1,0 +1,176 @@
+"""A topic copied to an Iceberg table, each record once, whenever the copier is killed.
+
+A commit adds one snapshot with the records and, in its summary, the offsets behind them. A commit is refused unless it
+continues the progress that the copier knows, so two copiers of one name cannot both add the same records. This needs
+the package pyiceberg.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+
+from kafwire.errors import KafkaError
+from kafwire.lake.resume import Copied, check_topic_id, resume_at
+from kafwire.lake.snapshot_offsets import Progress, newest, property_of
+from kafwire.sync.client import Client
+from kafwire.types import Offset, TopicPartition
+
+COMMIT_BYTES = 256 << 20  # of Arrow's columns: they are in memory until the commit
+ATTEMPTS = 5  # of a commit, besides those of pyiceberg
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A snapshot that a copy added."""
+
+    rows: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergCopy:
+    """The copy of one topic to a table, by snapshots of `rows` records or a little more."""
+
+    client: Client
+    topic: str
+    table: Any  # pyiceberg.table.Table
+    name: str  # of the copy: other names have their own progress in the table
+    rows: int
+    skip_lost: bool
+    offsets: Mapping[int, int]  # where a copy begins that the table does not know yet; empty: at the beginning
+    options: Mapping[str, Any]  # of a scan
+
+    def run(self) -> Iterator[Committed]:
+        """Copy the records up to the current ends, and yield each snapshot when it is committed."""
+        info = self.client.topic(self.topic)
+        places = [TopicPartition(self.topic, number) for number in sorted(info.partitions)]
+        commits = _Commits(self.table, self.name)
+        self._check(commits, info.topic_id, set(info.partitions))
+        lows = self.client.offsets(places, "earliest")
+        ends = self.client.offsets(places, "latest", isolation_level=self.options["isolation_level"])
+        offsets = {each.partition: self._start(each, commits, lows[each], ends[each]) for each in places}
+        unread = {each: Offset(ends[each]) for each in places if offsets[each.partition] < ends[each]}
+        if not unread:
+            return
+        start = {each: Offset(offsets[each.partition]) for each in unread}
+        chunk = _Chunk()
+        with self.client.scan(self.topic, start=start, end=unread, **self.options) as scan:
+            if scan._topic_ids[self.topic] != info.topic_id:
+                raise KafkaError(f"topic {self.topic!r} was deleted and recreated during the copy: run it again")
+            for batch in scan.batches():
+                place = TopicPartition(self.topic, batch.partition or 0)
+                chunk.add(batch.to_arrow())
+                offsets[place.partition] = min(batch.next_offset, ends[place])
+                if chunk.rows >= self.rows or chunk.bytes >= COMMIT_BYTES:
+                    yield commits.add(chunk.table(), Progress.new(self.topic, info.topic_id, offsets))
+                    chunk = _Chunk()
+        if chunk.rows:  # the last offsets may have no records: compaction, or markers of transactions
+            offsets |= {each.partition: ends[each] for each in unread}
+            yield commits.add(chunk.table(), Progress.new(self.topic, info.topic_id, offsets))
+
+    def _check(self, commits: _Commits, topic_id: uuid.UUID, partitions: set[int]) -> None:
+        """Raise `KafkaError` if the progress of the table is of another topic, or missing, or beside `offsets`."""
+        progress = commits.progress
+        if progress is not None:
+            if self.offsets:
+                raise KafkaError(f"{commits.where} has offsets already ({progress.text}): run it without --offsets")
+            if progress.topic != self.topic:
+                raise KafkaError(f"{commits.where} is of the topic {progress.topic!r}: give this copy another --name")
+            remedy = "copy it under another --name"
+            check_topic_id(self.topic, progress.topic_id, topic_id, where=commits.where, remedy=remedy)
+        elif self.offsets and set(self.offsets) != partitions:
+            raise KafkaError(f"--offsets must name the partitions of {self.topic}: {sorted(partitions)}")
+        elif commits.expired and not self.offsets:
+            raise KafkaError(
+                f"{commits.where} has no offsets in the snapshots that are left; older snapshots were expired. Read "
+                'the next offset of each partition from the rows of the table (max("offset") + 1; 0 without rows), '
+                "and give them by --offsets"
+            )
+
+    def _start(self, place: TopicPartition, commits: _Commits, low: int, end: int) -> int:
+        known, where = self.offsets, "--offsets"
+        if commits.progress is not None:
+            known, where = commits.progress.offsets, commits.where
+        after = known.get(place.partition)
+        copied = None if after is None else Copied(after, where)
+        return resume_at(f"{place.topic}-{place.partition}", copied, low, end, skip_lost=self.skip_lost)
+
+
+class _Chunk:
+    """The records of the next commit."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.bytes = 0
+        self._batches: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.rows += batch.num_rows
+        self.bytes += batch.nbytes
+        self._batches.append(batch)
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_batches(self._batches)
+
+
+class _Commits:
+    """The commits of one copy to a table. It stands between pyiceberg's table and its catalog.
+
+    A transaction asserts that the table's branch is where its metadata says. When another writer was faster, pyiceberg
+    (from 0.12 on) loads the metadata and repeats the commit by itself. So each attempt is checked here, against the
+    metadata that the attempt asserts.
+    """
+
+    def __init__(self, table: Any, name: str) -> None:
+        self.where = f"the copy {name!r} in the table {'.'.join(table.name())}"
+        self._catalog = table.catalog
+        self._name = name
+        self._table = Table(
+            identifier=table.name(),
+            metadata=table.metadata,
+            metadata_location=table.metadata_location,
+            io=table.io,
+            catalog=self,  # type: ignore[arg-type, unused-ignore] # what a table uses of it
+            config=table.config,
+        )
+        self.progress, self.expired = newest(table.metadata, name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+    def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
+        """Commit, as `pyiceberg.catalog.Catalog.commit_table`, if the table has this copy's progress."""
+        if newest(table.metadata, self._name).progress != self.progress:
+            raise KafkaError(
+                f"{self.where} was continued or rolled back since this copier began: another copier of the same name "
+                "runs; end it, and run this one again. The records that this one read are not in the table"
+            )
+        return self._catalog.commit_table(table, requirements, updates)
+
+    def add(self, rows: pa.Table, progress: Progress) -> Committed:
+        """Commit one snapshot with the records, and the progress behind them."""
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                with self._table.transaction() as transaction:
+                    self._append(transaction, rows, progress)
+                break
+            except CommitFailedException as error:
+                if not left:
+                    raise KafkaError(f"{self.where}: other writers were faster {ATTEMPTS} times: {error}") from error
+                self._table.refresh()
+        self.progress = progress
+        snapshot = self._table.current_snapshot()
+        return Committed(rows.num_rows, snapshot.snapshot_id if snapshot else 0)
+
+    def _append(self, transaction: Any, rows: pa.Table, progress: Progress) -> None:
+        try:
+            transaction.append(rows, snapshot_properties={property_of(self._name): progress.text})
+        except ValueError as error:
+            raise KafkaError(f"the columns of {self.where} do not fit to the topic's records: {error}") from error

@@ -1,0 +1,28 @@
+"""Iceberg tables by the names of a command line. This needs the package pyiceberg."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError
+
+from kafwire.errors import KafkaError
+
+
+def opened(catalog: str, table: str, schema: pa.Schema) -> Any:
+    """Load a table from a catalog of pyiceberg's configuration; create a missing one with these columns.
+
+    Raises:
+        KafkaError: the catalog is not configured or not reachable, or lacks the namespace.
+    """
+    try:
+        return load_catalog(catalog).create_table_if_not_exists(table, schema)
+    except NoSuchNamespaceError as error:
+        raise KafkaError(f"iceberg:{catalog}/{table}: {error}; create the namespace first") from error
+    except Exception as error:  # each catalog has errors of its libraries
+        raise KafkaError(
+            f"iceberg:{catalog}/{table}: {type(error).__name__}: {error} (pyiceberg reads the catalog {catalog!r} from "
+            f"~/.pyiceberg.yaml and PYICEBERG_CATALOG__{catalog.upper()}__URI)"
+        ) from error
