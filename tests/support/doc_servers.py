@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -33,6 +34,23 @@ def environment_of(folder: Path) -> dict[str, str]:
     return environment() | {"PATH": path, "PYTHONUNBUFFERED": "1", "HOME": str(folder)}
 
 
+# A worker that gets SIGTERM before this takes it for its parent's signal, and goes on for the graceful timeout.
+READY = "This worker takes signals."
+_HOOK = f"""
+def post_worker_init(worker):
+    worker.log.info("{READY}")
+"""
+
+
+def report_workers(folder: Path, words: list[str]) -> int:
+    """Let each worker of a gunicorn command report that it takes signals; returns their number."""
+    file = folder / (words[words.index("--config") + 1] if "--config" in words else "gunicorn.conf.py")
+    config = file.read_text() if file.exists() else ""
+    file.write_text(config + _HOOK)
+    (count,) = re.findall(r"^workers = (\d+)$|--workers (\d+)", f"{config}\n{shlex.join(words)}", re.MULTILINE)
+    return int("".join(count))
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -49,6 +67,7 @@ class Server:
         self.folder = folder
         self.port = free_port()
         words = [word.replace("8000", str(self.port)) for word in command(document, program)]
+        self._workers = report_workers(folder, words) if program == "gunicorn" else 0
         self.log = folder / "server.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -67,7 +86,8 @@ class Server:
     def listens(self) -> bool:
         assert self.process.poll() is None, self.said
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            is_open = probe.connect_ex(("127.0.0.1", self.port)) == 0
+        return is_open and self.said.count(READY) >= self._workers
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
         """The status of a response, and its JSON or text."""
