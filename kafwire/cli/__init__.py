@@ -29,7 +29,7 @@ _COMMANDS = {
     "broker": "Run a Kafka cluster in this process, for development and tests.",
     "cluster": "Show brokers, features, the quorum of controllers and log directories.",
     "consume": "Print records of topics, in kcat's formats.",
-    "copy": "Copy a topic to Parquet files or an Iceberg table, each record once.",
+    "copy": "Copy a topic to Parquet files, an Iceberg table or a topic, each record once.",
     "decode": "Show frames, a connection's dump or the files of a log as JSON.",
     "doctor": "Check a broker step by step, and suggest changes.",
     "fuzz": "Send a Kafka server requests that no client sends, and check its responses.",

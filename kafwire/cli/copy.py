@@ -1,4 +1,4 @@
-"""`kafwire copy`: a topic to Parquet files or an Iceberg table, each record once."""
+"""`kafwire copy`: a topic to Parquet files, an Iceberg table or another topic, each record once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 # "\b" keeps click from re-wrapping the paragraph
-_HELP = """Copy a topic to Parquet files or to an Iceberg table, up to its current end.
+_HELP = """Copy a topic to Parquet files, to an Iceberg table or to another topic, up to its current end.
 
 \b
   kafwire copy orders --to lake -b localhost:9092
   kafwire copy orders --to lake --rows 5000000 --key text --value json
   kafwire copy orders --to iceberg:main/sales.orders
+  kafwire copy orders --to topic:orders-2
 
 The next run continues behind the last one: each record is copied once, whenever a run is killed. Records of open and
 aborted transactions are not copied, unless '-X isolation.level=read_uncommitted' is given. With --key and --value the
@@ -40,11 +41,16 @@ To iceberg:CATALOG/NAMESPACE.TABLE: each commit adds a snapshot with the records
 its summary. The catalog is one of pyiceberg's configuration; a missing table is created. A second process that copies
 under the same --name is refused at its commit. This needs the package pyiceberg.
 
+To topic:NAME: each transaction has the records, and in the compacted topic kafwire-copies the offsets behind them.
+Keys, values, headers and timestamps are kept, and the partitions too if both topics have the same number. The topic
+must exist, in the same cluster. A second process that copies under the same --name ends the first.
+
 Exit code 1: another process copies under the same name, or records are missing in the topic.
 """
 # JSON documents are text in a column: a schema of their own needs a program.
 _FORMATS = ("binary", "text", "json")
 _ICEBERG = "iceberg:"
+_TOPIC = "topic:"
 
 
 def _offsets(_context: click.Context, _parameter: click.Parameter, text: str | None) -> dict[int, int]:
@@ -61,16 +67,16 @@ def _offsets(_context: click.Context, _parameter: click.Parameter, text: str | N
 @click.command("copy", help=_HELP)
 @click.argument("topic")
 @click.option(
-    "--to", "target", metavar="TARGET", required=True, shell_complete=names_of("dir"), help="Folder or table."
+    "--to", "target", metavar="TARGET", required=True, shell_complete=names_of("dir"), help="Folder, table or topic."
 )
 @connection_options_for("ScanConfig")
 @click.option(
-    "--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Records of a file, at least."
+    "--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Records of a step, at least."
 )
 @click.option("--key", type=click.Choice(_FORMATS), default="binary", show_default=True, help="Format of keys.")
 @click.option("--value", type=click.Choice(_FORMATS), default="binary", show_default=True, help="Format of values.")
 @click.option("--skip-lost", is_flag=True, help="Continue if records were deleted before they were copied.")
-@click.option("--name", help="Name of the copy in an Iceberg table.  [default: the topic]")
+@click.option("--name", help="Name of the copy to a table or topic.  [default: the topic, or both topics]")
 @click.option(
     "--offsets",
     metavar="PARTITION=OFFSET,...",
@@ -94,10 +100,15 @@ def command(
     from kafwire import Client
     from kafwire.config import ClientConfig, ScanConfig
 
-    if not target.startswith(_ICEBERG) and (name or offsets):
-        raise click.UsageError(
-            "--name and --offsets are for Iceberg tables: in a folder, names of files have the offsets"
-        )
+    to_topic = target.removeprefix(_TOPIC) if target.startswith(_TOPIC) else None
+    if offsets and not target.startswith(_ICEBERG):
+        raise click.UsageError("--offsets is for Iceberg tables")
+    if name and to_topic is None and not target.startswith(_ICEBERG):
+        raise click.UsageError("--name is for tables and topics: in a folder, names of files have the offsets")
+    if to_topic is not None and (key, value) != ("binary", "binary"):
+        raise click.UsageError("--key and --value are for folders and tables: a copy in a topic has the same bytes")
+    if to_topic == topic:
+        raise click.UsageError(f"the topic {topic!r} cannot be copied to itself")
     options = client_options(ScanConfig, brokers, settings, config_file)
     connection = only(options, ClientConfig)
     reading: dict[str, Any] = {"isolation_level": "read_committed"}
@@ -106,6 +117,8 @@ def command(
     with orderly_end(), Client(**connection) as client:
         if target.startswith(_ICEBERG):
             _to_iceberg(client, topic, target, name or topic, rows, skip_lost, offsets, reading)
+        elif to_topic is not None:
+            _to_topic(client, topic, to_topic, name or f"{topic}-{to_topic}", rows, skip_lost, reading, connection)
         else:
             _to_folder(client, topic, target, rows, skip_lost, reading)
 
@@ -118,6 +131,23 @@ def _to_folder(client: Client, topic: str, folder: str, rows: int, skip_lost: bo
     target = Path(os.fsdecode(folder.encode("utf-8", "surrogateescape")))
     for written in ParquetCopy(client, topic, target, rows, skip_lost, reading).run():
         say(f"{Path(folder, written.path.relative_to(target))}: {written.rows} records")
+
+
+def _to_topic(
+    client: Client,
+    topic: str,
+    target: str,
+    name: str,
+    rows: int,
+    skip_lost: bool,
+    reading: dict[str, Any],
+    connection: dict[str, Any],
+) -> None:
+    with _installed("pyarrow", "arrow"):
+        from kafwire.lake.topic_copy import TopicCopy
+
+    for committed in TopicCopy(client, topic, target, name, rows, skip_lost, reading, connection).run():
+        say(f"{_TOPIC}{target}: {committed.rows} records")
 
 
 def _to_iceberg(

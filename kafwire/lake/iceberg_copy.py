@@ -17,8 +17,9 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
 from kafwire.errors import KafkaError
+from kafwire.lake.copy_progress import Progress
 from kafwire.lake.resume import Copied, check_topic_id, resume_at
-from kafwire.lake.snapshot_offsets import Progress, newest, property_of
+from kafwire.lake.snapshot_offsets import newest, property_of
 from kafwire.sync.client import Client
 from kafwire.types import Offset, TopicPartition
 

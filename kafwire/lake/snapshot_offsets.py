@@ -6,35 +6,12 @@ visible in one step. Snapshots of other writers lack the property, and the searc
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
-from uuid import UUID, uuid4
 
-from kafwire.errors import KafkaError
+from kafwire.lake.copy_progress import Progress
 
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The offsets behind a copy's records. `commit` tells one commit from another with equal offsets."""
-
-    topic: str
-    topic_id: str
-    offsets: Mapping[int, int]
-    commit: str
-
-    @classmethod
-    def new(cls, topic: str, topic_id: UUID, offsets: Mapping[int, int]) -> Progress:
-        """Make the progress of one commit."""
-        return cls(topic, str(topic_id), dict(offsets), uuid4().hex)
-
-    @property
-    def text(self) -> str:
-        """The value of the property."""
-        offsets = {str(partition): offset for partition, offset in sorted(self.offsets.items())}
-        found = {"topic": self.topic, "topic_id": self.topic_id, "offsets": offsets, "commit": self.commit}
-        return json.dumps(found, separators=(",", ":"))
+_REMEDY = "roll the table back to an earlier snapshot, or copy under another name"
 
 
 class Found(NamedTuple):
@@ -59,7 +36,8 @@ def newest(metadata: Any, name: str) -> Found:
     while snapshot is not None:
         properties = snapshot.summary.additional_properties if snapshot.summary else {}
         if (text := properties.get(property_of(name))) is not None:
-            return Found(_parsed(text, f"snapshot {snapshot.snapshot_id}: {property_of(name)}"), expired=False)
+            where = f"snapshot {snapshot.snapshot_id}: {property_of(name)}"
+            return Found(Progress.parsed(text, where, _REMEDY), expired=False)
         parent = snapshot.parent_snapshot_id
         above = None if parent is None else metadata.snapshot_by_id(parent)
         if above is None and (parent is not None or not _is_first(snapshot, properties)):
@@ -76,15 +54,3 @@ def _is_first(snapshot: Any, properties: Mapping[str, str]) -> bool:
     """
     records = properties.get("total-records", "0"), properties.get("added-records", "0")
     return (snapshot.sequence_number or 0) <= 1 and records[0] == records[1]
-
-
-def _parsed(text: str, where: str) -> Progress:
-    try:
-        found = json.loads(text)
-        offsets = {int(partition): int(offset) for partition, offset in found["offsets"].items()}
-        return Progress(str(found["topic"]), str(found["topic_id"]), offsets, str(found["commit"]))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise KafkaError(
-            f"{where} is damaged ({type(error).__name__}: {error}): roll the table back to an earlier snapshot, or "
-            "copy under another name"
-        ) from None

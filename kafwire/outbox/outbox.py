@@ -20,17 +20,20 @@ from kafwire.outbox.outage import Outage
 from kafwire.outbox.outbox_table import OutboxTable
 from kafwire.outbox.refusals import is_passing
 from kafwire.outbox.relay import Relay, Step
-from kafwire.outbox.state_topic import ensure_topic
 from kafwire.outbox.statements import listen_statement
 from kafwire.outbox.wakeup import Notifications, Wakeup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import outbox_log as log
+from kafwire.state_topic import ensure_topic
 from kafwire.sync.client import Client
 from kafwire.sync.producer import Producer
 
 # How often the relay checks for old data: kept rows, and transactions that keep deleted rows from being vacuumed.
 _LOOK_S = 60.0
+_NOT_COMPACTED = (
+    "rows whose progress is deleted from it could be relayed again; set it to compact, or give another state_topic"
+)
 # Options that a relay sets itself.
 _NOT_OPTIONS = ("key_serializer", "value_serializer", "acks", "enable_idempotence")
 
@@ -254,7 +257,7 @@ class Outbox:
             if self._table.open():
                 self._opened()
             if not self._has_state_topic:
-                ensure_topic(self._client, *self._state)
+                ensure_topic(self._client, *self._state, remedy=_NOT_COMPACTED)
                 self._has_state_topic = True
             return self._relay.relay()
         except KafkaError:

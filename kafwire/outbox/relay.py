@@ -36,9 +36,9 @@ from kafwire.outbox.outbox_table import OutboxTable
 from kafwire.outbox.progress import Letter, Progress
 from kafwire.outbox.refusals import GIVEN_UP, is_of_record, is_passing
 from kafwire.outbox.rows import OutboxRow
-from kafwire.outbox.state_topic import PARTITION, last_progress
 from kafwire.outbox.suspects import Refusal, Suspects
 from kafwire.runtime.log import outbox_log as log
+from kafwire.state_topic import PARTITION, last_value
 
 if TYPE_CHECKING:
     from kafwire.producer.buffer._batch import Delivery
@@ -239,7 +239,8 @@ class Relay:
         """Fence older relays first: only then is their committed progress final."""
         self._producer.init_transactions()
         self._step(Step.TAKEN_OVER)
-        self._relayed = last_progress(self._client, self._state_topic, self._transactional_id)
+        value = last_value(self._client, self._state_topic, self._transactional_id)
+        self._relayed = None if value is None else Progress.decode(value)
         self._number = 0 if self._relayed is None else self._relayed.number
         self._taken_over = True
         self._step(Step.PROGRESS_READ)

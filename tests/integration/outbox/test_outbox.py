@@ -23,8 +23,8 @@ from kafwire.errors import (
     TransactionAbortableError,
 )
 from kafwire.outbox import Outbox, Step, sqlite_schema
-from kafwire.outbox.state_topic import TAILS
 from kafwire.outbox.wakeup import Wakeup
+from kafwire.state_topic import TAILS
 from kafwire.testing import EmbeddedKafka
 from tests.support import deadlines
 

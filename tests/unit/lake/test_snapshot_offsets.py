@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from kafwire.errors import KafkaError
-from kafwire.lake.snapshot_offsets import Found, Progress, newest, property_of
+from kafwire.lake.copy_progress import Progress
+from kafwire.lake.snapshot_offsets import Found, newest, property_of
 
 PROGRESS = Progress.new("orders", uuid.UUID(int=7), {1: 5, 0: 3})
 

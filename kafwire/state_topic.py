@@ -1,4 +1,7 @@
-"""The compacted topic for the progress of relays: created if missing, and read at the start."""
+"""A compacted topic for the progress of programs: created if missing, written in their transactions, read at the start.
+
+The key is the transactional id of a program. The outbox's relay and copies of topics have their progress in it.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,26 @@ from typing import TYPE_CHECKING
 
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, BrokerError, ConfigError
-from kafwire.outbox.progress import Progress
-from kafwire.runtime.log import outbox_log as log
+from kafwire.runtime.log import log
 from kafwire.types import Tail, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.sync.client import Client
 
 
-# Always this one: a relay's progress stays in one partition when others are added.
+# Always this one: a program's progress stays in one partition when others are added.
 PARTITION = 0
-# A relay writes a record for each transaction. Small segments are soon compacted.
+# A program writes a record for each transaction. Small segments are soon compacted.
 CONFIG = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": "0.1"}
-# A relay's last record is near the end, unless others write much more often; then more is read, at last everything.
+# A program's last record is near the end, unless others write much more often; then more is read, at last everything.
 TAILS = (256, 16_384, 1 << 40)
 
 
-def ensure_topic(client: Client, topic: str, replication_factor: int) -> None:
+def ensure_topic(client: Client, topic: str, replication_factor: int, remedy: str) -> None:
     """Create the topic if missing, and check that only compaction deletes its records.
 
     Raises:
-        ConfigError: it exists, and its `cleanup.policy` is not "compact".
+        ConfigError: it exists, and its `cleanup.policy` is not "compact"; `remedy` ends the text.
         KafkaError: it does not exist and cannot be created.
     """
     try:
@@ -42,10 +44,7 @@ def ensure_topic(client: Client, topic: str, replication_factor: int) -> None:
         log.info("cannot check whether topic %r is compacted: %s", topic, error, topic=topic, error=error)
         return
     if policy != "compact":
-        raise ConfigError(
-            f"topic {topic!r} has cleanup.policy={policy}: rows whose progress is deleted from it could be relayed "
-            "again; set it to compact, or give another state_topic"
-        )
+        raise ConfigError(f"topic {topic!r} has cleanup.policy={policy}: {remedy}")
 
 
 def _is_there(client: Client, topic: str) -> bool:
@@ -55,22 +54,22 @@ def _is_there(client: Client, topic: str) -> bool:
         return False
 
 
-def last_progress(client: Client, topic: str, transactional_id: str) -> Progress | None:
-    """Return the last progress that the relay of this transactional id committed; None if it never did.
+def last_value(client: Client, topic: str, transactional_id: str) -> bytes | None:
+    """Return the last progress that the program of this transactional id committed; None if it never did.
 
     No transaction of this id may be open: its last one has ended once another producer has claimed the id.
     """
     where = TopicPartition(topic, PARTITION)
     end = client.offsets([where])[where]
     for tail in TAILS if end > 0 else ():
-        # With a named end, the scan waits for other relays' open transactions instead of stopping at them.
+        # With a named end, the scan waits for others' open transactions instead of stopping at them.
         with client.scan(topic, start={where: Tail(tail)}, end={where: end}, isolation_level="read_committed") as scan:
-            values = [
+            values: list[bytes] = [
                 record.value
                 for batch in scan.batches()
                 for record in batch
                 if record.key == transactional_id.encode() and record.value is not None
             ]
         if values:
-            return Progress.decode(values[-1])
+            return values[-1]
     return None
