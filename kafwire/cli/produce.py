@@ -19,7 +19,7 @@ from kafwire.cli.record_text import Form, Header, parse_header
 from kafwire.cli.signals import orderly_end
 from kafwire.cli.template import unescape
 from kafwire.config import CODECS
-from kafwire.errors import ConfigError, KafkaError, RecordTooLargeError
+from kafwire.errors import ConfigError, KafkaError, RecordTooLargeError, TransactionStateError
 
 if TYPE_CHECKING:
     from kafwire import Producer
@@ -245,7 +245,7 @@ class Sending:
         self._number = 0  # the number of the record being sent
         self.delivery_tracker = DeliveryTracker()
         self.troubles: list[str] = []
-        self._commits = self._has_ended = False  # the transaction
+        self._commits = self._has_asked = self._has_ended = False  # the transaction
 
     def where(self, number: int) -> str:
         """Return the source of a record, for messages."""
@@ -356,13 +356,21 @@ class Sending:
             return
         try:
             if self._commits:
-                self._producer.commit_transaction(timeout)
+                self._commit(timeout)
             else:
                 self._producer.abort_transaction(_INTERRUPTED_S)
                 self._take_back("the transaction is aborted, and its records are not delivered")
         except KafkaError as error:
             self._take_back(f"{'committing' if self._commits else 'aborting'} the transaction failed: {error}")
         self._has_ended = True
+
+    def _commit(self, timeout: float | None) -> None:
+        had_asked, self._has_asked = self._has_asked, True
+        try:
+            self._producer.commit_transaction(timeout)
+        except TransactionStateError:  # a commit that failed has another error
+            if not had_asked:
+                raise  # else the call that an interrupt ended has committed
 
     def _take_back(self, trouble: str) -> None:
         self.troubles.append(trouble)

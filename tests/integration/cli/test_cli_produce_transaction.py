@@ -90,6 +90,26 @@ def test_an_interrupt_aborts(kafka: EmbeddedKafka, number: signal.Signals, code:
     assert values(kafka) == []
 
 
+LATE_INTERRUPT = """
+from kafwire.cli import main
+from kafwire.sync.producer import Producer
+commit = Producer.commit_transaction
+def interrupted(*arguments):
+    Producer.commit_transaction = commit
+    commit(*arguments)
+    raise KeyboardInterrupt
+Producer.commit_transaction = interrupted
+main()
+"""
+
+
+def test_an_interrupt_right_after_the_commit_denies_nothing(kafka: EmbeddedKafka) -> None:
+    command = [sys.executable, "-c", LATE_INTERRUPT, "produce", "-b", kafka.bootstrap, *OPTIONS, "-k", "7"]
+    ran = subprocess.run(command, input="book\n", capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.stderr, ran.returncode) == ("kafwire produce: 1 record(s) delivered, 0 not\n", 130)
+    assert values(kafka) == [b"book"]
+
+
 def test_an_interrupted_commit_is_completed(kafka: EmbeddedKafka) -> None:
     command = [sys.executable, "-m", "kafwire", "produce", "-b", kafka.bootstrap, *OPTIONS, "-k", "7"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
