@@ -315,7 +315,7 @@ def test_words_that_name_no_table_are_errors(lake: Lake) -> None:
     assert (missing.returncode, "create the namespace first" in missing.stderr) == (1, True)
     unknown = lake.run("--to", "iceberg:other/sales.orders")
     assert (unknown.returncode, "PYICEBERG_CATALOG__OTHER__URI" in unknown.stderr) == (1, True)
-    assert "--name and --offsets are for Iceberg tables" in lake.run("--to", "folder", "--name", "x").stderr
+    assert "--name is for tables and topics" in lake.run("--to", "folder", "--name", "x").stderr
     assert "'0' is not PARTITION=OFFSET" in lake.run("--offsets", "0").stderr
 
 
