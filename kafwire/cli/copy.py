@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -115,51 +115,48 @@ def command(
     reading |= {name: value for name, value in only(options, ScanConfig).items() if name not in connection}
     reading |= {part: _format(name) for part, name in (("key", key), ("value", value)) if name != "binary"}
     with orderly_end(), Client(**connection) as client:
+        source = _Source(client, topic, rows, skip_lost, reading)
         if target.startswith(_ICEBERG):
-            _to_iceberg(client, topic, target, name or topic, rows, skip_lost, offsets, reading)
+            steps = _to_iceberg(source, target, name or topic, offsets)
         elif to_topic is not None:
-            _to_topic(client, topic, to_topic, name or f"{topic}-{to_topic}", rows, skip_lost, reading, connection)
+            steps = _to_topic(source, to_topic, name or f"{topic}-{to_topic}", connection)
         else:
-            _to_folder(client, topic, target, rows, skip_lost, reading)
+            steps = _to_folder(source, target)
+        for step in steps:
+            say(step)
 
 
-def _to_folder(client: Client, topic: str, folder: str, rows: int, skip_lost: bool, reading: dict[str, Any]) -> None:
+class _Source(NamedTuple):
+    """The records to copy, and the options of each copy."""
+
+    client: Client
+    topic: str
+    rows: int
+    skip_lost: bool
+    reading: dict[str, Any]
+
+
+def _to_folder(source: _Source, folder: str) -> Iterator[str]:
     with _installed("pyarrow", "arrow"):
         from kafwire.lake.parquet_copy import ParquetCopy
 
     # Words of the command line are UTF-8 in any locale, names of files are in the locale's encoding.
     target = Path(os.fsdecode(folder.encode("utf-8", "surrogateescape")))
+    client, topic, rows, skip_lost, reading = source
     for written in ParquetCopy(client, topic, target, rows, skip_lost, reading).run():
-        say(f"{Path(folder, written.path.relative_to(target))}: {written.rows} records")
+        yield f"{Path(folder, written.path.relative_to(target))}: {written.rows} records"
 
 
-def _to_topic(
-    client: Client,
-    topic: str,
-    target: str,
-    name: str,
-    rows: int,
-    skip_lost: bool,
-    reading: dict[str, Any],
-    connection: dict[str, Any],
-) -> None:
+def _to_topic(source: _Source, target: str, name: str, connection: dict[str, Any]) -> Iterator[str]:
     with _installed("pyarrow", "arrow"):
         from kafwire.lake.topic_copy import TopicCopy
 
-    for committed in TopicCopy(client, topic, target, name, rows, skip_lost, reading, connection).run():
-        say(f"{_TOPIC}{target}: {committed.rows} records")
+    client, topic, rows, skip_lost, reading = source
+    for copied in TopicCopy(client, topic, target, name, rows, skip_lost, reading, connection).run():
+        yield f"{_TOPIC}{target}: {copied} records"
 
 
-def _to_iceberg(
-    client: Client,
-    topic: str,
-    target: str,
-    name: str,
-    rows: int,
-    skip_lost: bool,
-    offsets: dict[int, int],
-    reading: dict[str, Any],
-) -> None:
+def _to_iceberg(source: _Source, target: str, name: str, offsets: dict[int, int]) -> Iterator[str]:
     with _installed("pyiceberg", "iceberg"):
         import pyarrow as pa
 
@@ -169,10 +166,11 @@ def _to_iceberg(
     catalog, separator, table = target.removeprefix(_ICEBERG).partition("/")
     if not (catalog and separator and "." in table):
         raise click.UsageError(f"{target!r} is not iceberg:CATALOG/NAMESPACE.TABLE")
+    client, topic, rows, skip_lost, reading = source
     with client.scan(topic, end="earliest", **reading) as scan:
         found = opened(catalog, table, pa.schema(scan))
     for committed in IcebergCopy(client, topic, found, name, rows, skip_lost, offsets, reading).run():
-        say(f"{target}: {committed.rows} records, snapshot {committed.snapshot_id}")
+        yield f"{target}: {committed.rows} records, snapshot {committed.snapshot_id}"
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from kafwire.errors import KafkaError
+from kafwire.lake.resume import check_topic_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,12 @@ class Progress:
             return cls(str(found["topic"]), str(found["topic_id"]), offsets, str(found["commit"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise KafkaError(f"{where} is damaged ({type(error).__name__}: {error}): {remedy}") from None
+
+    def check(self, topic: str, topic_id: UUID, where: str) -> None:
+        """Raise `KafkaError` if this is the progress of another topic, or of an earlier one of the same name."""
+        if self.topic != topic:
+            raise KafkaError(f"{where} is of the topic {self.topic!r}: give this copy another --name")
+        check_topic_id(topic, self.topic_id, topic_id, where=where, remedy="copy it under another --name")
 
     @property
     def text(self) -> str:

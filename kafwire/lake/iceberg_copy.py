@@ -18,10 +18,9 @@ from pyiceberg.table import Table
 
 from kafwire.errors import KafkaError
 from kafwire.lake.copy_progress import Progress
-from kafwire.lake.resume import Copied, check_topic_id, resume_at
 from kafwire.lake.snapshot_offsets import newest, property_of
+from kafwire.lake.unread_records import UnreadRecords
 from kafwire.sync.client import Client
-from kafwire.types import Offset, TopicPartition
 
 COMMIT_BYTES = 256 << 20  # of Arrow's columns: they are in memory until the commit
 ATTEMPTS = 5  # of a commit, besides those of pyiceberg
@@ -51,30 +50,20 @@ class IcebergCopy:
     def run(self) -> Iterator[Committed]:
         """Copy the records up to the current ends, and yield each snapshot when it is committed."""
         info = self.client.topic(self.topic)
-        places = [TopicPartition(self.topic, number) for number in sorted(info.partitions)]
         commits = _Commits(self.table, self.name)
         self._check(commits, info.topic_id, set(info.partitions))
-        lows = self.client.offsets(places, "earliest")
-        ends = self.client.offsets(places, "latest", isolation_level=self.options["isolation_level"])
-        offsets = {each.partition: self._start(each, commits, lows[each], ends[each]) for each in places}
-        unread = {each: Offset(ends[each]) for each in places if offsets[each.partition] < ends[each]}
-        if not unread:
-            return
-        start = {each: Offset(offsets[each.partition]) for each in unread}
+        known, where = self.offsets, "--offsets"
+        if commits.progress is not None:
+            known, where = commits.progress.offsets, commits.where
+        unread = UnreadRecords(self.client, info, known, where, skip_lost=self.skip_lost, options=self.options)
         chunk = _Chunk()
-        with self.client.scan(self.topic, start=start, end=unread, **self.options) as scan:
-            if scan._topic_ids[self.topic] != info.topic_id:
-                raise KafkaError(f"topic {self.topic!r} was deleted and recreated during the copy: run it again")
-            for batch in scan.batches():
-                place = TopicPartition(self.topic, batch.partition or 0)
-                chunk.add(batch.to_arrow())
-                offsets[place.partition] = min(batch.next_offset, ends[place])
-                if chunk.rows >= self.rows or chunk.bytes >= COMMIT_BYTES:
-                    yield commits.add(chunk.table(), Progress.new(self.topic, info.topic_id, offsets))
-                    chunk = _Chunk()
-        if chunk.rows:  # the last offsets may have no records: compaction, or markers of transactions
-            offsets |= {each.partition: ends[each] for each in unread}
-            yield commits.add(chunk.table(), Progress.new(self.topic, info.topic_id, offsets))
+        for batch in unread.batches():
+            chunk.add(batch.to_arrow())
+            if chunk.rows >= self.rows or chunk.bytes >= COMMIT_BYTES:
+                yield commits.add(chunk.table(), unread.progress)
+                chunk = _Chunk()
+        if chunk.rows:
+            yield commits.add(chunk.table(), unread.progress)
 
     def _check(self, commits: _Commits, topic_id: uuid.UUID, partitions: set[int]) -> None:
         """Raise `KafkaError` if the progress of the table is of another topic, or missing, or beside `offsets`."""
@@ -82,10 +71,7 @@ class IcebergCopy:
         if progress is not None:
             if self.offsets:
                 raise KafkaError(f"{commits.where} has offsets already ({progress.text}): run it without --offsets")
-            if progress.topic != self.topic:
-                raise KafkaError(f"{commits.where} is of the topic {progress.topic!r}: give this copy another --name")
-            remedy = "copy it under another --name"
-            check_topic_id(self.topic, progress.topic_id, topic_id, where=commits.where, remedy=remedy)
+            progress.check(self.topic, topic_id, commits.where)
         elif self.offsets and set(self.offsets) != partitions:
             raise KafkaError(f"--offsets must name the partitions of {self.topic}: {sorted(partitions)}")
         elif commits.expired and not self.offsets:
@@ -94,14 +80,6 @@ class IcebergCopy:
                 'the next offset of each partition from the rows of the table (max("offset") + 1; 0 without rows), '
                 "and give them by --offsets"
             )
-
-    def _start(self, place: TopicPartition, commits: _Commits, low: int, end: int) -> int:
-        known, where = self.offsets, "--offsets"
-        if commits.progress is not None:
-            known, where = commits.progress.offsets, commits.where
-        after = known.get(place.partition)
-        copied = None if after is None else Copied(after, where)
-        return resume_at(f"{place.topic}-{place.partition}", copied, low, end, skip_lost=self.skip_lost)
 
 
 class _Chunk:

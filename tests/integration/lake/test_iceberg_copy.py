@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,8 @@ import kafwire
 from kafwire.errors import KafkaError
 from kafwire.lake.snapshot_offsets import newest, property_of
 from kafwire.testing.cluster import KafkaCluster
-from tests.support.deadlines import PATIENCE_S, until
+from tests.support import killed_steps
+from tests.support.deadlines import until
 
 pytest.importorskip("pyiceberg")
 
@@ -28,34 +27,16 @@ from kafwire.lake.iceberg_copy import Committed, IcebergCopy
 
 pytestmark = pytest.mark.either_kafka
 
-ROOT = Path(__file__).parents[3]
-# Runs the command. Ends the process, as kill -9 does, before the given step, and before nothing if there are fewer.
-STEPS = """
-import os, signal, sys
-import pyarrow.parquet
-import pyiceberg.catalog.sql, pyiceberg.table.update.snapshot
+IMPORTS = """
+from pyarrow.parquet import ParquetWriter
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table.update import snapshot
 from sqlalchemy.orm import Session
-left = [int(sys.argv.pop(1))]
-def step(owner, name):
-    whole = getattr(owner, name)
-    def call(*arguments, **options):
-        for _ in range(2):  # before it, and after it
-            if _:
-                result = whole(*arguments, **options)
-            left[0] -= 1
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    setattr(owner, name, call)
-for owner, name in (
-    (pyiceberg.catalog.sql.SqlCatalog, "create_table"), (pyarrow.parquet.ParquetWriter, "write"),
-    (pyarrow.parquet.ParquetWriter, "close"), (pyiceberg.table.update.snapshot, "write_manifest_list"),
-    (pyiceberg.catalog.sql.SqlCatalog, "commit_table"), (Session, "commit"),
-):
-    step(owner, name)
-from kafwire.cli import main
-main()
 """
+STEPS = (
+    *("SqlCatalog.create_table", "ParquetWriter.write", "ParquetWriter.close", "snapshot.write_manifest_list"),
+    *("SqlCatalog.commit_table", "Session.commit"),
+)
 READING = {"isolation_level": "read_committed"}
 
 
@@ -98,16 +79,9 @@ class Lake:
         return sorted((row["partition"], row["offset"]) for row in rows)
 
     def run(self, *more: str, step: int = 0) -> subprocess.CompletedProcess[str]:
-        words = ["copy", self.topic, "--to", "iceberg:main/sales.orders", "-b", self.cluster.bootstrap, *more]
+        words = [self.topic, "--to", "iceberg:main/sales.orders", "-b", self.cluster.bootstrap, *more]
         configured = {f"PYICEBERG_CATALOG__MAIN__{name.upper()}": value for name, value in self.properties.items()}
-        return subprocess.run(
-            [sys.executable, "-W", "error", "-c", STEPS, str(step), *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-            env=os.environ | configured | {"PYTHONPATH": str(ROOT)},
-        )
+        return killed_steps.copy(IMPORTS, STEPS, words, step=step, environment=configured)
 
     def copy(
         self, client: kafwire.Client, name: str = "orders", rows: int = 100, offsets: Mapping[int, int] | None = None

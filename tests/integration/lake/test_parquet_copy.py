@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,64 +23,32 @@ from kafwire.lake.copy_lock import locked
 from kafwire.lake.offset_files import OffsetFile
 from kafwire.lake.parquet_copy import ParquetCopy
 from kafwire.testing.cluster import KafkaCluster
-from tests.support.deadlines import PATIENCE_S, until
+from tests.support import killed_steps
+from tests.support.deadlines import until
 from tests.support.seeds import of_test
 
 pytestmark = pytest.mark.either_kafka
 
 sql: Any = duckdb.sql
 
-ROOT = Path(__file__).parents[3]
-# Runs the command. Ends the process, as kill -9 does, before the given step, and before nothing if there are fewer.
-STEPS = """
-import os, signal, sys
+IMPORTS = """
+import os
 from pathlib import Path
-import pyarrow.parquet
-left = [int(sys.argv.pop(1))]
-def step(owner, name):
-    whole = getattr(owner, name)
-    def call(*arguments, **options):
-        for _ in range(2):  # before it, and after it
-            if _:
-                result = whole(*arguments, **options)
-            left[0] -= 1
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    setattr(owner, name, call)
-for owner, name in (
-    (pyarrow.parquet.ParquetWriter, "__init__"), (pyarrow.parquet.ParquetWriter, "write_table"),
-    (pyarrow.parquet.ParquetWriter, "close"), (os, "fsync"), (Path, "rename"), (Path, "unlink"), (Path, "mkdir"),
-):
-    step(owner, name)
-from kafwire.cli import main
-main()
+from pyarrow.parquet import ParquetWriter
 """
+STEPS = (
+    *("ParquetWriter.__init__", "ParquetWriter.write_table", "ParquetWriter.close"),
+    *("os.fsync", "Path.rename", "Path.unlink", "Path.mkdir"),
+)
 
 
 def copy(
     cluster: KafkaCluster, topic: str, folder: Path, *more: str, step: int = 0, largest: int | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the command, with files of at most `largest` kilobytes."""
-    command = [
-        *([] if largest is None else ["sh", "-c", f'ulimit -f {largest}; exec "$@"', "sh"]),
-        sys.executable,
-        "-W",
-        "error",
-        "-c",
-        STEPS,
-        str(step),
-        "copy",
-        topic,
-        "--to",
-        str(folder),
-        "-b",
-        cluster.bootstrap,
-    ]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [*command, *more], capture_output=True, text=True, check=False, timeout=PATIENCE_S, env=environment
-    )
+    prefix = [] if largest is None else ["sh", "-c", f'ulimit -f {largest}; exec "$@"', "sh"]
+    words = [topic, "--to", str(folder), "-b", cluster.bootstrap, *more]
+    return killed_steps.copy(IMPORTS, STEPS, words, step=step, prefix=prefix)
 
 
 def send(cluster: KafkaCluster, topic: str, count: int, partitions: int = 2, size: int = 1) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,49 +14,21 @@ from kafwire.admin import ConfigResource
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.lake.topic_copy import STATE_TOPIC, TopicCopy
 from kafwire.testing.cluster import KafkaCluster
-from tests.support.deadlines import PATIENCE_S
+from tests.support import killed_steps
 from tests.support.real_topics import committed
 
 pytestmark = pytest.mark.either_kafka
 
-ROOT = Path(__file__).parents[3]
-# Runs the command. Ends the process, as kill -9 does, before the given step, and before nothing if there are fewer.
-STEPS = """
-import os, signal, sys
-from kafwire.sync.client import Client
-from kafwire.sync.producer import Producer
-left = [int(sys.argv.pop(1))]
-def step(owner, name):
-    whole = getattr(owner, name)
-    def call(*arguments, **options):
-        for after in range(2):
-            if after:
-                result = whole(*arguments, **options)
-            left[0] -= 1
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    setattr(owner, name, call)
-for owner, name in (
-    (Client, "create_topic"), (Producer, "init_transactions"), (Producer, "begin_transaction"),
-    (Producer, "send_batch"), (Producer, "send"), (Producer, "commit_transaction"),
-):
-    step(owner, name)
-from kafwire.cli import main
-main()
-"""
+IMPORTS = "from kafwire import Client, Producer"
+STEPS = (
+    *("Client.create_topic", "Producer.init_transactions", "Producer.begin_transaction"),
+    *("Producer.send_batch", "Producer.send", "Producer.commit_transaction"),
+)
 
 
 def copy(cluster: KafkaCluster, topic: str, *more: str, step: int = 0) -> subprocess.CompletedProcess[str]:
-    words = ["copy", topic, "--to", f"topic:{topic}-2", "-b", cluster.bootstrap, *more]
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", STEPS, str(step), *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
+    words = [topic, "--to", f"topic:{topic}-2", "-b", cluster.bootstrap, *more]
+    return killed_steps.copy(IMPORTS, STEPS, words, step=step)
 
 
 def create(cluster: KafkaCluster, topic: str, partitions: int = 2, targets: int = 2) -> None:
@@ -130,7 +99,7 @@ def test_a_second_copier_of_a_name_ends_the_first(cluster: KafkaCluster, topic_n
     send(cluster, topic_name, 0, 40)
     with kafwire.Client(cluster.bootstrap) as client:
         first = own_copy(cluster, client, topic_name).run()
-        assert next(first).rows >= 10
+        assert next(first) >= 10
         second = list(own_copy(cluster, client, topic_name).run())
         with pytest.raises(KafkaError, match=f"another copier of the name '{topic_name}' took over"):
             list(first)
@@ -147,7 +116,7 @@ def test_a_copy_that_the_log_does_not_continue_is_refused(cluster: KafkaCluster,
         admin.delete_records({kafwire.TopicPartition(topic_name, 0): 30})
         with pytest.raises(KafkaError, match=r"from 20 to 30 \(exclusive\) were deleted before they were copied"):
             list(own_copy(cluster, client, topic_name).run())
-        assert sum(each.rows for each in own_copy(cluster, client, topic_name, skip_lost=True).run()) == 30
+        assert sum(own_copy(cluster, client, topic_name, skip_lost=True).run()) == 30
         other = f"{topic_name}-other"
         client.create_topic(other)
         with pytest.raises(KafkaError, match=f"is of the topic '{topic_name}': give this copy another --name"):
