@@ -1,6 +1,6 @@
 """A message's versions by numbers: the valid ones first, then those that Kafka 4 removed.
 
-So an input keeps its meaning when a message gets removed versions.
+So numbers of valid versions keep their meaning when a message gets removed ones.
 """
 
 from kafwire.protocol import Message

@@ -80,7 +80,11 @@ class ErrorCode(IntEnum):
     INVALID_CONFIG = 40, _FINAL, "a configuration name or value is not allowed"
     NOT_CONTROLLER = 41, _RETRY, "this node is not the active controller; find it again"
     INVALID_REQUEST = 42, _FINAL, "the broker cannot make sense of the request; its log says why"
-    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, _FINAL, "the server refuses the records' format: try compression_type=none"
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = (
+        43,
+        _FINAL,
+        "the server refuses this format of records: try compression_type=none",
+    )
     POLICY_VIOLATION = 44, _FINAL, "a policy set on the cluster forbids these parameters"
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, _FINAL, "a batch before this one is missing; the idempotent sequence broke"
     DUPLICATE_SEQUENCE_NUMBER = 46, _FINAL, "the broker has this batch already"

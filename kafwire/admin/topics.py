@@ -146,7 +146,7 @@ class TopicCalls(AdminRequests):
                 for key in asked
             ]
             names = [key for key in asked if isinstance(key, str)]
-            message = request(topics=states, topic_names=names, timeout_ms=BROKER_TIMEOUT_MS)
+            message = request(topics=states, timeout_ms=BROKER_TIMEOUT_MS)
             response = await delete_topics(partial(route.call, broker), message)
             wanted = set(asked)
             found: dict[Topic, KafkaError | None] = {}

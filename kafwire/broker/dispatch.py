@@ -53,18 +53,17 @@ def served() -> dict[int, Api]:
 def offered(profile: ServerProfile | None) -> dict[int, tuple[Api, tuple[int, int]]]:
     """Return the APIs that a server of this profile offers, by their keys, with the versions that it advertises.
 
-    The versions in `Api` are those that it serves: clients of kafwire need none of the older ones.
+    `Api.versions` is the part of the advertised range that the broker can serve; a request in another version closes
+    the connection.
     """
     found = {}
     for key, its in served().items():
         # Kafka advertises Produce 0 for librdkafka, which compresses only for brokers with it (KAFKA-18659).
-        advertised: tuple[int, int] | None = (0 if its.name == "Produce" else its.versions[0], its.versions[1])
-        own = its.versions
-        if profile is not None:
-            advertised = profile.range_of(its.name, own)
+        usual = (0 if its.name == "Produce" else its.versions[0], its.versions[1])
+        advertised = usual if profile is None else profile.range_of(its.name, usual)
         if advertised is not None:
-            own = max(own[0], advertised[0]), min(own[1], advertised[1])
-            found[key] = its._replace(versions=own), advertised
+            served_range = max(its.versions[0], advertised[0]), min(its.versions[1], advertised[1])
+            found[key] = its._replace(versions=served_range), advertised
     return found
 
 

@@ -11,7 +11,7 @@ from kafwire.broker import dispatch
 from kafwire.broker.log.log import FileSpan, read_span
 from kafwire.broker.request import ClientConnection, Request
 from kafwire.errors import ErrorCode, ProtocolError
-from kafwire.protocol.framing import API_VERSIONS_KEY
+from kafwire.protocol.framing import API_VERSIONS_KEY, request_header_version
 from kafwire.protocol.spec import Struct
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def read_request(connection: ClientConnection, frame: BytesLike) -> Request:
         if key == API_VERSIONS_KEY and not (profile and profile.refuses_newer_api_versions):
             return Request(connection, kind(), -1, correlation_id, size=len(view))
         raise ProtocolError(f"{its.name} is served in versions {low} to {high}, not {version}", api=its.name)
-    header_version = 2 if version >= kind.flexible_from else 1
+    header_version = request_header_version(kind, version)
     header, used = protocol.RequestHeader.plan(header_version).decode_prefix(view)
     # Bytes left over are ignored, as in Kafka: librdkafka requests all topics with some bytes too many.
     message, _ = kind.plan(version).decode_prefix(view[used:])

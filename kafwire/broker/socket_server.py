@@ -75,6 +75,7 @@ class _Peer:
     connection: ClientConnection
     listener: Listener
     active_ms: float  # the time of its last bytes
+    idle: Timer | None = None  # closes it if no more come
     handshake: Timer | None = None  # the deadline of a TLS handshake in progress
     has_greeted: bool = False  # the client's first bytes are TLS
     is_refused: bool = False  # they are not: the server waits for the client's end
@@ -278,12 +279,12 @@ class SocketServer:
     def _close_when_idle(self, peer: _Peer) -> None:
         """Close the connection when `connections.max.idle.ms` have passed without bytes and without a request."""
         idle_ms = self.state.config_int("connections.max.idle.ms")
-        if idle_ms < 0 or not peer.connection.is_open:
+        if idle_ms < 0:
             return
         left_ms = peer.active_ms + idle_ms - self.now_ms
         if left_ms > 0 or peer.is_busy:
             after_ms = idle_ms if peer.is_busy else left_ms
-            self.state.timers.at(self.now_ms + after_ms, lambda: self._close_when_idle(peer))
+            peer.idle = self.state.timers.at(self.now_ms + after_ms, lambda: self._close_when_idle(peer))
         else:
             self._close(peer)
 
@@ -312,6 +313,8 @@ class SocketServer:
         if peer.events:
             self._selector.unregister(peer.socket)
             peer.events = 0
+        if peer.idle is not None:
+            peer.idle.cancel()
         if peer.handshake is not None:
             peer.handshake.cancel()
         elif peer.listener.context is not None:

@@ -135,7 +135,7 @@ class ClientCalls(TokenRequests):
         _check_topic(name, "delete_topic(topic)")
         request: Any = protocol.DeleteTopicsRequest
         state = request.DeleteTopicState(name=name)
-        message = request(topics=[state], topic_names=[name], timeout_ms=TOPIC_TIMEOUT_MS)
+        message = request(topics=[state], timeout_ms=TOPIC_TIMEOUT_MS)
 
         async def delete() -> None:
             responses = (await delete_topics(self._cluster.call, message)).responses

@@ -96,8 +96,8 @@ def command(
     if plain and not security:
         raise click.UsageError("--plain needs --security: without it the listener is plain anyway")
     wanted = _topics(topics)
-    options: dict[str, Any] = {"configs": _configs(properties), "data": data, "host": host, "advertised": advertised}
-    options |= {"server": server}
+    options: dict[str, Any] = {"configs": _configs(properties), "data": data, "server": server}
+    options |= {"host": host, "advertised": advertised}
     if security:
         listeners = [_protocol(text) for text in security]
         names = [name for name, _ in listeners]

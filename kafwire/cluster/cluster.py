@@ -624,10 +624,9 @@ class Cluster:
             raise
         finally:
             self._searches -= Counter(set(names))
-            errors, topics = self.metadata.errors, self.metadata.topics
-            in_vain = {name for name in names if name in unknown or (name in errors and name not in topics)}
-            # Else every mistyped name, and every topic without the Describe permission, would be refreshed forever. A
-            # name that another search needs would be requested again at once.
+            in_vain = {name for name in names if name in unknown or name not in self.metadata.topics}
+            # Stop refreshing names that were not found: mistyped ones, and topics without the Describe permission. Keep
+            # those of other running searches: dropping one makes its next refresh skip the backoff.
             self._wanted -= in_vain - self._kept - self._searches.keys()
 
     async def create_missing(self, names: Collection[str]) -> None:
@@ -641,9 +640,10 @@ class Cluster:
         self._wanted |= set(names)
         await self._creation.create(names)
 
-    async def _create_topics(self, names: Iterable[str]) -> None:
+    async def _create_topics(self, names: set[str]) -> None:
         topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]
-        self._take_in(await self._ask_metadata(MetadataRequest(topics=topics, allow_auto_topic_creation=True)))
+        response = await self._ask_metadata(MetadataRequest(topics=topics, allow_auto_topic_creation=True))
+        self._take_in(response, names - self._wanted)
 
     def has_seen(self, name: str) -> bool:
         """True if this client ever saw a topic of that name."""
@@ -683,7 +683,6 @@ class Cluster:
         self.when_subscribable = None
         self._on_overdue.clear()
         self._refresher.stop()
-        self._refresher.end_timer()
         if self._doubting is not None:
             self._doubting.cancel()
         for connection in self.connections:

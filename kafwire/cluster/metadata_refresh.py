@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from kafwire.cluster.backoff import delay_ms
 from kafwire.config import ClientConfig
@@ -83,7 +84,8 @@ class Refresher:
                 log.debug("kafwire: metadata could not be refreshed: %s", error, error=error)
 
     def stop(self) -> None:
-        """End the waits for the backoff: no more requests are sent."""
+        """End the timer, and the waits for the backoff: no more requests are sent."""
+        self.end_timer()
         self._hasten(-1.0e12)
 
     async def _run(self) -> None:
@@ -106,7 +108,7 @@ class Refresher:
             self._not_before_ms = self._ended_ms + wait
 
 
-def retrieve(task: asyncio.Task[None]) -> None:
-    """Retrieve the task's error: all callers that waited may have been cancelled."""
+def retrieve(task: asyncio.Future[Any]) -> None:
+    """Retrieve the exception of a task that no caller may await any more, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

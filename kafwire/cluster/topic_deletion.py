@@ -15,7 +15,7 @@ async def delete_topics(call: Callable[[Any], Awaitable[Any]], message: Any) -> 
 
     Args:
         call: sends a request to a broker.
-        message: the request, with all topics in `topics`, and those without an id in `topic_names` too.
+        message: the request, with all topics in `topics`.
 
     Raises:
         ProtocolError: the broker lacks the API, or the request has a topic id, and the broker deletes by names only.
@@ -28,4 +28,4 @@ async def delete_topics(call: Callable[[Any], Awaitable[Any]], message: Any) -> 
             raise
         if any(topic.name is None for topic in message.topics):
             raise newer_needed(error, "deleting a topic by its id", "2.8") from None
-    return await call(request(topic_names=message.topic_names, timeout_ms=message.timeout_ms))
+    return await call(request(topic_names=[topic.name for topic in message.topics], timeout_ms=message.timeout_ms))

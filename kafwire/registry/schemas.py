@@ -84,8 +84,8 @@ class CachedSchemas:
         found = self.object_of("POST", path, what, body_of(key))
         if not _is_id(found.get("id")):
             raise self._requests.invalid(what, "its response has no id")
-        version = found.get("version")
-        return Registered(text, found["id"], subject, version if isinstance(version, int) else -1, schema_type)
+        version = found["version"] if _is_id(found.get("version")) else -1
+        return Registered(text, found["id"], subject, version, schema_type)
 
     def registered(self, found: Mapping[str, Any], what: str) -> Registered:
         """Return the schema of a response, with its references. Raises `SchemaRegistryError` if it is not valid."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, Partition, Place, Time, list_offsets
 from kafwire.cluster.metadata import TopicInfo
+from kafwire.cluster.metadata_refresh import retrieve
 from kafwire.cluster.offset_spec import (
     Bound,
     ResolvedOffset,
@@ -180,7 +181,7 @@ async def _ends(cluster: Cluster, bounds: Bounds, *, isolation_level: int) -> tu
     ahead = None
     if known.keys() == set(bounds.topics) and (partitions := bounds.known_partitions(known)):
         ahead = asyncio.ensure_future(ask(partitions))
-        ahead.add_done_callback(_retrieve)
+        ahead.add_done_callback(retrieve)
     try:
         infos = {topic: await cluster.topic(topic, fresh=True) for topic in bounds.topics}
         wanted = bounds.all_partitions(infos)
@@ -196,12 +197,6 @@ async def _ask(cluster: Cluster, times: Mapping[Place, Iterable[Partition]], *, 
         _offsets(cluster, of, when, isolation_level=isolation_level, warns=when == first) for when, of in times.items()
     )
     return dict(zip(times, await asyncio.gather(*asked), strict=True))
-
-
-def _retrieve(task: asyncio.Future[Any]) -> None:
-    """Retrieve the exception of a task that no caller awaits, so that asyncio does not log it."""
-    if not task.cancelled():
-        task.exception()
 
 
 async def _offsets(

@@ -114,7 +114,7 @@ class Avro(RegistryFormat):
         self._rows: dict[tuple[SchemaId, Type], RowReader] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Not the latest schemas: a copy reads the columns that its original announced.
+        # The latest schemas are pickled: a copy reads the columns that its original announced.
         made = ("_referred", "_types", "_writings", "_decoders", "_rows")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 

@@ -64,10 +64,10 @@ class GroupCommits:
 
 
 class PublishedOffsets:
-    """The completed offsets of one stream, committed for `commitGroup`. Pure but for `commit`."""
+    """Commits the completed offsets of one stream for `commitGroup`, each once."""
 
     def __init__(self, commit: Callable[[str, Offsets], None], group: str | None) -> None:
-        """Commit nothing yet; None as `group`: never."""
+        """Commit nothing yet. `group` is the value of `commitGroup`; without one, nothing is committed."""
         self._commit = commit
         self._group = group
         self._last: Offsets | None = None

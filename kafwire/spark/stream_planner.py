@@ -56,7 +56,7 @@ class StreamPlanner:
         self._is_available_now = False
         self._pinned: Offsets | None = None
         self._latest: Offsets | None = None
-        self._group = PublishedOffsets(lookup.commit, options.commit_group)
+        self._published = PublishedOffsets(lookup.commit, options.commit_group)
         self._ids: dict[str, uuid.UUID] = {}
         self._former_ids: set[uuid.UUID] = set()
         # Partitions of recreated topics: the offset in the old topic, and the first offset of the new one.
@@ -87,8 +87,8 @@ class StreamPlanner:
         self._is_asked = True
         self._latest = latest = self._find_latest(start)
         completed = {place: offset for place, offset in start.items() if place in latest}
-        if completed != self._start:  # the start of the stream, which no batch has completed
-            self._group.publish(completed)
+        if completed != self._start:  # no batch has completed the start of the stream
+            self._published.publish(completed)
         pins_start, self._pins_start = self._pins_start, False
         if pins_start and has_limits and start == self._start:
             first = self._first_offsets(place for place in latest if place not in start)

@@ -11,7 +11,7 @@ from kafwire.errors import KafkaError
 def part_starts(
     count: int, code: int, refused: Mapping[int, KafkaError], *, is_transactional: bool
 ) -> list[int] | None:
-    """Return the first record of each part that the broker may accept; None: the batch stays whole.
+    """Return the index of the first record of each part; None: the batch is not split.
 
     A batch that is too large becomes two halves (MESSAGE_TOO_LARGE). Each refused record becomes a part of its own
     (KIP-467). A transaction with a refused record cannot be committed, so its other records are not sent again.

@@ -7,7 +7,7 @@ from kafwire.protocol import Request, Response
 from kafwire.protocol.api.fetch import FetchResponse
 from kafwire.protocol.api.produce import ProduceRequest
 from kafwire.protocol.dump import requests_by_key
-from kafwire.protocol.framing import decode_response_header
+from kafwire.protocol.framing import decode_response_header, request_header_version
 from kafwire.protocol.header import RequestHeader
 from kafwire.protocol.spec import MAX_MEMORY
 from kafwire.records.batches import CRC_FROM, LENGTH_AT, MAGIC_AT, OVERHEAD
@@ -40,7 +40,7 @@ def _records(
     frame: memoryview, message_class: type[Request[Response]] | type[Response], version: int
 ) -> Iterator[bytes]:
     if message_class is ProduceRequest:
-        header = RequestHeader.plan(2 if version >= ProduceRequest.flexible_from else 1)
+        header = RequestHeader.plan(request_header_version(ProduceRequest, version))
         _, used = header.decode_prefix(frame, MAX_MEMORY)
         for topic in ProduceRequest.decode(frame[used:], version).topic_data:
             for part in topic.partition_data:

@@ -31,6 +31,7 @@ from kafwire.broker.log.producer_state import Aborted
 from kafwire.broker.request import ClientConnection, Request
 from kafwire.broker.topics.topics import NO_TOPIC_ID, Topic
 from kafwire.broker.transactions.transactions import Transactions
+from kafwire.protocol.framing import request_header_version
 from kafwire.testing.simulation.calls import Call, Handler, Response
 from kafwire.testing.simulation.cluster import LISTENER, ClusterNode, ClusterWorld
 from kafwire.testing.simulation.network import OnResponse
@@ -202,7 +203,7 @@ class ScriptedNode(ClusterNode):
         """See `ClusterNode`. A test's handlers serve APIs and versions that the broker does not."""
         key, version, correlation_id = struct.unpack_from(">hhi", data)
         kind = request_classes()[key]
-        header, used = protocol.RequestHeader.plan(2 if version >= kind.flexible_from else 1).decode_prefix(data)
+        header, used = protocol.RequestHeader.plan(request_header_version(kind, version)).decode_prefix(data)
         message = kind.decode(data[used:], version)
         return Request(connection, message, version, correlation_id, header.client_id, size=len(data))
 

@@ -240,8 +240,9 @@ def requests(
         >>> from kafwire.testing.strategies import requests
         >>> strategy = requests(["Metadata", "Fetch"])
     """
-    chosen = _names(Request, removed) if names is None else [name.removesuffix("Request") + "Request" for name in names]
-    return _any_of(chosen, unknown_tags, max_elements, records, unstable=unstable, removed=removed)
+    return _any_of(
+        _names(Request, removed, names), unknown_tags, max_elements, records, unstable=unstable, removed=removed
+    )
 
 
 def responses(
@@ -270,14 +271,15 @@ def responses(
         >>> from kafwire.testing.strategies import responses
         >>> strategy = responses(["Metadata", "Fetch"])
     """
-    chosen = (
-        _names(Response, removed) if names is None else [name.removesuffix("Response") + "Response" for name in names]
+    return _any_of(
+        _names(Response, removed, names), unknown_tags, max_elements, records, unstable=unstable, removed=removed
     )
-    return _any_of(chosen, unknown_tags, max_elements, records, unstable=unstable, removed=removed)
 
 
-def _names(base: type[Message], removed: bool) -> list[str]:
-    """Return the names of all messages of a kind; those without a valid version only with `removed`."""
+def _names(base: type[Message], removed: bool, names: Iterable[str] | None = None) -> list[str]:
+    """Return the messages of APIs, or all of a kind; of these, those without a valid version only with `removed`."""
+    if names is not None:
+        return [name.removesuffix(base.__name__) + base.__name__ for name in names]
     return sorted(
         name
         for name, cls in MESSAGES.items()

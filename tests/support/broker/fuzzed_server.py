@@ -13,6 +13,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.errors import ErrorCode, ProtocolError
 from kafwire.protocol.api.heartbeat import HeartbeatResponse
+from kafwire.protocol.framing import request_header_version
 from kafwire.protocol.header import RequestHeader
 from kafwire.testing.fuzzer.safety import request_class, request_name
 from tests.support.socket_server import SocketServer, end, receive
@@ -108,7 +109,7 @@ class FuzzedServer(SocketServer):
             exchange = Exchange(self, name, 0, None, correlation_id)
             exchange.response = _versions(ErrorCode.UNSUPPORTED_VERSION)
         else:
-            _, used = RequestHeader.plan(2 if version >= found.flexible_from else 1).decode_prefix(frame)
+            _, used = RequestHeader.plan(request_header_version(found, version)).decode_prefix(frame)
             request = found.decode(memoryview(frame)[used:], version)
             exchange = Exchange(self, name, version, request, correlation_id)
             exchange.response = _RESPONSES[name](self, request, version)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Self
 
 from kafwire import protocol, records
 from kafwire.errors import ErrorCode
+from kafwire.protocol.framing import request_header_version
 from tests.support.socket_server import SocketServer, receive_frame
 
 EARLIEST = -2
@@ -330,7 +331,7 @@ class ScriptedBroker:
         if api == "ApiVersions" and version > self.max_versions.get(api, request_class.max_version):
             message = None
         else:
-            header_class = protocol.RequestHeader.plan(2 if version >= request_class.flexible_from else 1)
+            header_class = protocol.RequestHeader.plan(request_header_version(request_class, version))
             _, used = header_class.decode_prefix(body)
             message = request_class.decode(body[used:], version)
         request = Request(api, version, message, node, time.monotonic())

@@ -3,8 +3,8 @@
     KAFKA=event-hubs pytest tests/integration
 
 runs the tests marked `either_kafka` that need no other cluster. A listed test is an expected failure if it ends with
-its error, and fails if it passes: its row is out of date then. `tests/unit/broker/test_profiles.py` finds a row without
-a test.
+its error, and fails if it passes: its row is out of date then. `tests/unit/broker/test_server_gaps.py` finds a row
+without a test.
 """
 
 from __future__ import annotations

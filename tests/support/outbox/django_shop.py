@@ -60,6 +60,7 @@ def each_event_comes_once(kafka: EmbeddedKafka, server: Server) -> None:
     keys = [place_and_pay(server, f"lamp {number}") for number in range(10)]
     with running("django", RELAY, server.folder, kafka) as relay, kafka.hold("EndTxn"):
         until(lambda: len(kafka.records("orders")) >= 20 or relay.process.poll() is not None)
+        assert relay.process.poll() is None, relay.said
         relay.kill()
         assert not events(kafka), relay.said
     with running("django", RELAY, server.folder, kafka) as relay:

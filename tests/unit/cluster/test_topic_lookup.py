@@ -111,6 +111,20 @@ def test_a_cancelled_caller_leaves_the_request_to_others() -> None:
         assert asked_to_create(world) == [["a"]]
 
 
+def test_a_cancelled_search_leaves_no_name_to_refresh() -> None:
+    with World() as world:
+        work = Work(world)
+
+        async def search() -> None:
+            only = asyncio.ensure_future(work.core.ensure_metadata(["typo"], 60_000))
+            await asyncio.sleep(0)
+            only.cancel()
+            await asyncio.sleep(1)
+
+        world.run(search())
+        assert not work.cluster._wanted
+
+
 def test_a_deleted_topic_stays_deleted() -> None:
     with World() as world:
         world.allow_auto_create()

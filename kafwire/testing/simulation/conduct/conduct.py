@@ -14,6 +14,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.broker import dispatch
 from kafwire.broker.log.batch_header import read_header
+from kafwire.protocol.framing import request_header_version
 from kafwire.testing.simulation.conduct.batches import Batches
 from kafwire.testing.simulation.conduct.fetching import Fetching
 from kafwire.testing.simulation.conduct.lookups import COORDINATED, Lookups, coordinated_by
@@ -61,7 +62,7 @@ class Conduct:
         kind = its.request_class
         message: Any = None
         if its.name in _READ:
-            header = protocol.RequestHeader.plan(2 if version >= kind.flexible_from else 1)
+            header = protocol.RequestHeader.plan(request_header_version(kind, version))
             _, used = header.decode_prefix(frame)
             message, _ = kind.plan(version).decode_prefix(memoryview(frame)[used:])
         sent = Sent(self._notes.number(), its.name, client, node, version, message)

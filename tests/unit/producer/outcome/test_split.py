@@ -27,7 +27,7 @@ TOO_LARGE, INVALID = ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD
         (5, TOO_LARGE, [2], True, None),
     ],
 )
-def test_parts_begin_after_halves_or_beside_refused_records(
+def test_the_starts_of_the_parts(
     count: int, code: int, refused: list[int], is_transactional: bool, starts: list[int] | None
 ) -> None:
     errors = dict.fromkeys(refused, KafkaError("refused"))
