@@ -15,6 +15,7 @@ import pytest
 import kafwire
 from kafwire.broker import dispatch
 from kafwire.broker.profiles import EVENT_HUBS, PROFILES, profile_of
+from kafwire.broker.state import ClusterState
 from kafwire.errors import BrokerError, ErrorCode, KafkaError, KafkaTimeoutError, ProtocolError, TransactionFatalError
 from kafwire.outbox import Outbox, sqlite_schema
 from kafwire.protocol import ApiVersionsRequest, MetadataRequest
@@ -131,6 +132,28 @@ def test_event_hubs_closes_an_idle_connection_and_the_client_connects_again() ->
         until(lambda: not kafka.ask(lambda _: len(kafka._server._peers)), "all connections closed")
         producer.send("flights", b"2").result(10)
         assert max(each.connection for each in kafka.requests("Produce")) > first
+
+
+def test_a_closed_connection_leaves_no_timer() -> None:
+    def live(state: ClusterState) -> set[float]:
+        return {timer.at_ms for *_, timer in state.timers._heap if timer.call is not None}
+
+    with EmbeddedKafka() as kafka:
+        before = kafka.ask(live)
+        with kafwire.Client(kafka.bootstrap) as client:
+            client.metadata()
+            assert kafka.ask(live) > before
+        until(lambda: not kafka.ask(lambda _: len(kafka._server._peers)), "all connections closed")
+        assert kafka.ask(live) == before
+
+
+@pytest.mark.parametrize(("server", "is_refused"), [(None, False), ("redpanda", True)])
+def test_redpanda_takes_smaller_batches(server: str | None, is_refused: bool) -> None:
+    value = bytes(1_048_512)  # a batch of 1,048,577 to 1,048,588 bytes with its headers
+    with EmbeddedKafka(server=server) as kafka, kafwire.Producer(kafka.bootstrap, max_request_size=1 << 22) as producer:
+        error = producer.send("flights", value).exception(10)
+    assert isinstance(error, kafwire.RecordTooLargeError) == is_refused, error
+    assert (error is None) == (not is_refused)
 
 
 def test_a_connection_with_a_parked_request_is_not_idle() -> None:
