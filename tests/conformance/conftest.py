@@ -27,6 +27,12 @@ def old_oracle() -> Iterator[Oracle]:
         yield started
 
 
+@pytest.fixture(scope="session")
+def oracles(oracle: Oracle, old_oracle: Oracle) -> dict[str, Oracle]:
+    """The processes by the kind of versions that they judge."""
+    return {"valid": oracle, "removed": old_oracle}
+
+
 @pytest.fixture(autouse=True)
 def _compared(request: pytest.FixtureRequest) -> Iterator[None]:
     """Each test has compared as much as its marker says; the end of the run reports the sum of all of them."""

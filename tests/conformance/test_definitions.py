@@ -15,7 +15,7 @@ from kafwire.protocol import MESSAGES, Message, Request, Response, Struct
 from kafwire.protocol.coordinator_record import CoordinatorKey, CoordinatorValue
 from kafwire.protocol.spec import Field
 from kafwire.testing.cluster.kafka import OLDEST_VERSION
-from tests.support.kafka_definitions import definitions, valid_versions, versions
+from tests.support.kafka_definitions import OLD_KEYS, definitions, valid_versions, versions
 
 # Names of Kafka 3.9 that 4.4 changed; the bytes are the same.
 RENAMED = {
@@ -329,8 +329,7 @@ def test_versions_of_3_9_are_declared(name: str) -> None:
 def test_removed_versions_are_in_3_9_alone() -> None:
     """Each removed version is in a definition of 3.9, and in none of 4.4; 121 are removed."""
     ours = {(name, v) for name, cls in MESSAGES.items() for v in range(cls.oldest_version, cls.min_version)}
-    keys = {"ShareGroupPartitionMetadataKey"}  # its version in 3.9 is the type of the record
-    old = {(name, version) for name in OLD.keys() - keys for version in valid_versions(OLD[name])}
-    assert ours - old == {(name, 0) for name in keys}
+    old = {(name, version) for name in OLD.keys() - OLD_KEYS for version in valid_versions(OLD[name])}
+    assert ours - old == {(name, 0) for name in OLD_KEYS}
     assert not ours & {(name, v) for name, definition in definitions().items() for v in valid_versions(definition)}
     assert len(ours) == 121

@@ -14,15 +14,10 @@ from kafwire.protocol.kafka_json import camel_case
 from kafwire.protocol.spec import Field, Versions
 from kafwire.testing.cluster.kafka import OLDEST_VERSION
 from tests.support.java.oracle import Oracle, OracleError, fill
-from tests.support.kafka_definitions import definitions, pairs, valid_versions
+from tests.support.kafka_definitions import definitions, pairs, removed_pairs, valid_versions
 
 NAMES = sorted({name for name, _ in pairs()})
-REMOVED = [
-    name
-    for name, cls in MESSAGES.items()
-    if cls.oldest_version < cls.min_version
-    and name != "ShareGroupPartitionMetadataKey"  # its version in 3.9 is the type of the record
-]
+REMOVED = sorted({name for name, _ in removed_pairs()})
 COMPARED: Counter[str] = Counter()
 _EMPTY: dict[str, Any] = {"string": "", "bytes": b"", "records": b""}
 _SOME: dict[str, Any] = {**_EMPTY, "string": "x", "bytes": b"x", "records": b"x", "uuid": UUID(int=1), "float64": 1.5}

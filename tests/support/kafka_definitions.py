@@ -6,6 +6,7 @@ import zipfile
 from functools import cache
 from typing import Any
 
+from kafwire.protocol import MESSAGES
 from kafwire.testing.cluster.kafka import DEFAULT_VERSION, OLDEST_VERSION, resolve
 
 # The jars, and where in them the definitions are. Those of tiered storage are left out: no kafwire command reads them.
@@ -46,6 +47,19 @@ def valid_versions(definition: dict[str, Any]) -> range:
 def pairs() -> list[tuple[str, int]]:
     """Every message in every valid version."""
     return [(name, version) for name in sorted(definitions()) for version in valid_versions(definitions()[name])]
+
+
+OLD_KEYS = {"ShareGroupPartitionMetadataKey"}  # its version in 3.9 is the type of the record
+
+
+def removed_pairs() -> list[tuple[str, int]]:
+    """Every message in every version that Kafka 4 removed, the keys of old records aside."""
+    return [
+        (name, version)
+        for name, cls in MESSAGES.items()
+        if name not in OLD_KEYS
+        for version in range(cls.oldest_version, cls.min_version)
+    ]
 
 
 def versions(text: str | None, within: range) -> set[int]:
