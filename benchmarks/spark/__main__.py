@@ -85,6 +85,7 @@ def run_row(row: Row, stage: Stage, rounds: int) -> tuple[dict[str, dict[str, li
         for name in [*names[first:], *names[:first]]:
             if name in errors:
                 continue
+            stage.use_workers_of(name)
             try:
                 figures = row.contenders[name](stage)
             except (ContenderError, PySparkException) as error:

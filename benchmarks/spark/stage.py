@@ -67,6 +67,14 @@ class Stage:
     _filled: set[str] = field(default_factory=set)
     _written: int = 0
 
+    def use_workers_of(self, source: str) -> None:
+        """Let the next query run in Python workers of its own if it is the floor's.
+
+        Tasks of kafwire make later tasks of their workers faster. Workers of sessions with another environment are
+        others, and this option is a part of it.
+        """
+        self.spark.conf.set("spark.sql.execution.pyspark.udf.hideTraceback.enabled", str(source == "ready").lower())
+
     def payload(self, value_bytes: int) -> Path:
         """The file of the values."""
         return write_pool(self.folder, value_bytes)

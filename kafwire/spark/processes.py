@@ -7,8 +7,10 @@ so the process id is part of the key, and objects of a parent process are never 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import socket
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -29,6 +31,9 @@ _CLOSE_S = 5.0
 RACK_VARIABLE = "KAFWIRE_CLIENT_RACK"
 
 _producers: dict[tuple[object, ...], Producer] = {}
+# The program that forks Spark's workers, and collects garbage after each of their tasks.
+_DAEMON = "pyspark.daemon"
+_frozen: tuple[int, int] | None = None  # the process id, and the number of modules then
 
 
 def _in_thread(seconds: float, function: Callable[[], None]) -> None:
@@ -150,6 +155,22 @@ def producer(options: Mapping[str, Any]) -> Producer:
         with naming_this_host():
             _producers[key] = kafwire.Producer(**options)
     return _producers[key]
+
+
+def freeze_modules() -> None:
+    """Exclude the objects of this worker from later garbage collections, once after each import.
+
+    `pyspark.daemon` runs a full collection after each task of a worker that it reuses. It visits the objects of all
+    imported modules, those of pyspark, pandas and pyarrow, in 35 to 50 ms. Other programs keep their objects as they
+    are.
+    """
+    global _frozen
+    program = getattr(sys.modules["__main__"], "__spec__", None)
+    state = os.getpid(), len(sys.modules)
+    if program is not None and program.name == _DAEMON and state != _frozen:
+        gc.collect()
+        gc.freeze()
+        _frozen = state
 
 
 def rack(by_host: Mapping[str, str]) -> str | None:

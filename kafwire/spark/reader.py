@@ -57,6 +57,7 @@ class KafwireReader(DataSourceReader):
         ranges, losses = find_ranges(self.options, self.pushed)
         for loss in losses:
             log.warning("data loss, as failOnDataLoss is false the read goes on: %s", loss)
+        processes.freeze_modules()
         return [InputPartition(piece) for piece in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -102,6 +103,7 @@ def _opened(
     near = {} if client_rack is None else {"client_rack": client_rack}
     with processes.client(client_options(options) | near) as client:
         yield from _read(client, options, rows, piece, window)
+    processes.freeze_modules()
 
 
 def _read(

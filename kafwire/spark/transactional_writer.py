@@ -15,6 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.spark import processes
 from kafwire.spark.exactly_once import sinks
 from kafwire.spark.exactly_once.decisions import Prepared, task_id
 from kafwire.spark.exactly_once.sink import RUN, Plan
@@ -62,6 +63,7 @@ class TransactionalWriter:
         prepared = None
         if not self.plan.is_done(query, batch):
             prepared = prepare(self.options, self.columns, iterator, self._task_id(batch))
+        processes.freeze_modules()
         return Ready(query, self.plan.identity, prepared)
 
     def _task_id(self, batch: int) -> str:

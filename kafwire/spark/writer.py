@@ -72,6 +72,7 @@ class AcknowledgedRows:
                 acknowledged = sum(records.values())
                 error.add_note(f"while writing to {where}, after {acknowledged:,} acknowledged records of the task")
             raise
+        processes.freeze_modules()
         return Written(dict(records))
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafwire.spark import processes
 from kafwire.spark.exactly_once.kafka import KafkaCoordination, completed
 from kafwire.spark.exactly_once.sink import Sink
 
@@ -32,4 +33,5 @@ def run(options: WriteOptions, call: Callable[[Sink], Coroutine[Any, Any, _T]]) 
         coordination.close()
         raise
     _open[key] = coordination
+    processes.freeze_modules()
     return found
