@@ -8,9 +8,9 @@ import pytest
 
 from kafwire.cluster.list_offsets import EARLIEST, LATEST
 from kafwire.cluster.offset_spec import place_of
-from kafwire.consumer.offsets.hand import Hand
+from kafwire.consumer.offsets.hand import Hand, rests_of
 from kafwire.errors import BrokerError, KafkaError
-from kafwire.records import encode_batch
+from kafwire.records import Batch, encode_batch
 from kafwire.testing.simulation.calls import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated.consumer import STRATEGIES, Consuming, fill, log_of, timed, write
@@ -199,3 +199,27 @@ def test_a_stream_whose_partition_is_dropped_says_so(*, paused: bool) -> None:
                 reader.read(1000)
             world.run(consuming.core.assignment.ask())
             consuming.until_read({("t", 1): rows["t", 1]})
+
+
+@by_batches
+def test_batches_that_are_put_back_are_not_processed() -> None:
+    """A call took two batches and delivered neither. The second read counted the first batch as processed."""
+    with World() as world:
+        rows = fill(world, "t", batches=3, records=2)
+        with Consuming(world, topics="t") as consuming:
+            taken: list[Batch] = []
+            while len(taken) < 2:
+                consuming.idle(0.01)
+                if (batch := consuming.take()) is not None:
+                    taken.append(batch)
+            number = consuming.cursor().number
+            assert consuming.queue.processed(number) == taken[1].base_offset
+            (rest,) = rests_of(taken)
+
+            async def put_back() -> None:
+                consuming.core.positions.put_back(rest)
+
+            world.run(put_back())
+            assert consuming.queue.processed(number) == 0
+            consuming.rows.clear()
+            consuming.until_read(rows)
