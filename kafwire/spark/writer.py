@@ -41,9 +41,10 @@ class AcknowledgedRows:
     """Writes the columns `columns` of a DataFrame with the producer that `options` describe."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str]) -> None:
-        """Keep the arguments only: the worker makes the producer."""
+        """Keep the arguments only: the worker makes the producer. The planner calls this for each batch of a stream."""
         self.options = options
         self.columns = list(columns)
+        processes.freeze_modules()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write a task's rows; returns when the brokers have acknowledged every one of them."""

@@ -16,7 +16,22 @@ from kafwire.testing import KafkaCluster
 
 
 def counting_source(call: str, counts: Path) -> type[KafwireDataSource]:
-    """The data source; after each `read` or `write` of a task, a file in `counts` has the number of frozen objects."""
+    """The data source; after each `read` or `write` of a task, and each plan of a write, a file in `counts` has the
+    number of frozen objects.
+    """
+
+    def thaw() -> None:
+        import gc
+        import sys
+
+        gc.unfreeze()  # a task of another test may have frozen the same process
+        sys.modules[f"imported-{len(sys.modules)}"] = sys
+
+    def count(where: str) -> None:
+        import gc
+        import os
+
+        (counts / f"{where}-{os.getpid()}").write_text(str(gc.get_freeze_count()))
 
     class Counting(KafwireDataSource):
         @classmethod
@@ -27,22 +42,20 @@ def counting_source(call: str, counts: Path) -> type[KafwireDataSource]:
             return counted(super().reader(schema))
 
         def writer(self, schema: Any, overwrite: bool) -> Any:
-            return counted(super().writer(schema, overwrite))
+            thaw()
+            made = super().writer(schema, overwrite)
+            count("planner")
+            return counted(made)
 
     def counted(made: Any) -> Any:
         whole = type(made)
 
         def one_task(self: Any, given: Any) -> Any:
-            import gc
-            import os
-            import sys
-
-            gc.unfreeze()  # a task of another test may have frozen the same worker
-            sys.modules[f"imported-{len(sys.modules)}"] = sys
+            thaw()
             found = getattr(whole, call)(self, given)
             if call == "read":
                 found = iter(list(found))
-            (counts / str(os.getpid())).write_text(str(gc.get_freeze_count()))
+            count("worker")
             return found
 
         made.__class__ = type("Counted", (whole,), {call: one_task})
@@ -52,7 +65,12 @@ def counting_source(call: str, counts: Path) -> type[KafwireDataSource]:
 
 
 @pytest.mark.parametrize(
-    ("call", "options"), [("read", {}), ("write", {}), ("write", {"delivery": "atomic", "sink": "frozen"})]
+    ("call", "options", "expected"),
+    [
+        ("read", {}, {"worker"}),
+        ("write", {}, {"worker", "planner"}),
+        ("write", {"delivery": "atomic", "sink": "frozen"}, {"worker"}),  # its planner freezes when it has a plan
+    ],
 )
 def test_modules_are_no_part_of_later_collections(
     spark: SparkSession,
@@ -62,6 +80,7 @@ def test_modules_are_no_part_of_later_collections(
     tmp_path: Path,
     call: str,
     options: dict[str, str],
+    expected: set[str],
 ) -> None:
     topic = make_topic()
     spark.dataSource.register(counting_source(call, tmp_path))
@@ -72,8 +91,8 @@ def test_modules_are_no_part_of_later_collections(
     else:
         rows = spark.sql("select cast('v' as binary) as value")
         rows.write.format("counting").mode("append").options(**at, topic=topic, **options).save()
-    (count,) = [int(each.read_text()) for each in tmp_path.iterdir()]
-    assert count > 10_000
+    frozen = {each.name.partition("-")[0] for each in tmp_path.iterdir() if int(each.read_text()) > 10_000}
+    assert frozen == expected
 
 
 def test_other_programs_keep_their_objects() -> None:
