@@ -215,12 +215,16 @@ class StreamMonitor:
         return None if place is None else f"the stream is stuck: {place}, for {seconds:.0f} s so far"
 
     def _stuck(self, status: StreamStatus) -> tuple[str, float] | None:
-        """Return where the stream is stuck, and the seconds: at a record, or in a call if all oldest records wait."""
+        """Return where the stream is stuck, and the seconds: at the oldest record of a partition, or in another call.
+
+        The call of an oldest record began up to one interval before the monitor saw it, and is no other call.
+        """
         found = stuck(status, self.stuck_after_s)
-        if found is not None or any(one.oldest is not None and not one.oldest.is_waiting for one in status.partitions):
+        if found is not None:
             return found
         call = None if self._stream is None else self._stream.calls.oldest()
-        return None if call is None or call[0] < self.stuck_after_s * 1000 else (call[1], call[0] / 1000)
+        longest_s = 0.0 if call is None else call[0] / 1000
+        return None if call is None or longest_s < self.stuck_after_s + self._interval_s else (call[1], longest_s)
 
 
 def _oldest(run: PartitionRun) -> tuple[int | None, str, bool]:

@@ -93,6 +93,31 @@ def test_a_call_that_hangs_behind_a_gap_that_only_waits_is_stuck() -> None:
     assert "for_each(bill) of the record at offset 1 of orders-0" in status.problem
 
 
+def test_a_call_that_hangs_behind_a_gap_is_stuck_while_another_partition_goes_on() -> None:
+    async def bill(record: Record) -> None:
+        if record.topic == "others":
+            await asyncio.sleep(1)
+        elif number(record) == 0:
+            raise ValueError("later")
+        else:
+            await asyncio.get_running_loop().create_future()
+
+    pipeline = Pipeline().for_each(bill, workers=2, by=None).retry(9, backoff_s=900, max_backoff_s=900)
+    found: list[StreamStatus] = []
+    monitor = StreamMonitor(stuck_after_s=60)
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(100)
+        found.append(monitor.status())
+        stop.request()
+
+    source = MemorySource({"orders": numbered(2), "others": numbered(200)}, ends=False)
+    run_simulated(pipeline.limits(stop_timeout_s=1), source, MemorySink(source), beside=beside, monitor=monitor)
+    assert [each.oldest is not None and each.oldest.is_waiting for each in found[0].partitions] == [True, False]
+    assert found[0].problem is not None
+    assert "for_each(bill) of the record at offset 1 of orders-0" in found[0].problem
+
+
 def test_a_stream_that_goes_on_is_alive_again(caplog: pytest.LogCaptureFixture) -> None:
     async def bill(record: Record) -> None:
         await asyncio.sleep(100 if number(record) == 1 else 1)
