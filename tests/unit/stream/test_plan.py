@@ -77,6 +77,7 @@ class AsyncHandler:
         (lambda: RetryTopic("retry", math.inf), "0 or more seconds"),
         (lambda: START.dead_letters(""), "the topic must be"),
         (lambda: START.dead_letters(None), "the topic must be"),  # type: ignore[arg-type]
+        (lambda: START.dead_letters(7), "the topic must be"),  # type: ignore[arg-type]
         (lambda: START.run(MemorySource(), print), "is not a sink"),  # type: ignore[arg-type]
         (lambda: ConsumerSource(None), "it must be an AsyncConsumer"),  # type: ignore[arg-type]
         (lambda: NotNow("soon"), "0 or more"),  # type: ignore[arg-type]

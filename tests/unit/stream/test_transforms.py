@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,3 +91,26 @@ def test_the_lists_that_it_is_given_stay() -> None:
     assert not run.run()
     run.drop()
     assert (values, origins, run.values) == ([1, 2], ["a", "b"], [2])
+
+
+@pytest.mark.parametrize("failing_step", [0, 1, 2])
+def test_a_failed_step_has_its_name(failing_step: int) -> None:
+    def first(value: int) -> int:
+        return value // (failing_step != 0)
+
+    def second(value: int) -> int:
+        return value // (failing_step != 1)
+
+    def third(value: int) -> int:
+        return value // (failing_step != 2)
+
+    run = SectionRun(section([Map(first), Map(second), Map(third)]), [1], [(0, 0)])
+    assert not run.run()
+    assert run.step == ["map(first)", "map(second)", "map(third)"][failing_step]
+
+
+def test_a_run_that_is_over_has_the_name_of_its_last_step() -> None:
+    """Another thread may ask at any moment."""
+    run = SectionRun(section([Map(lambda value: value), Map(abs)]), [1], [(0, 0)])
+    assert run.run()
+    assert run.step == "map(abs)"
