@@ -273,9 +273,9 @@ class DatabaseOffsets:
         Raises:
             OffsetsFencedError: another reader has stored more, or under a later generation, or for a topic that was
                 recreated since. Roll back.
-            ConfigError: an offset or the generation is not valid; the connection commits each statement by itself, or
-                does not report how many rows a statement has changed; or the topic was recreated, and the table of
-                former topics is missing: call `create_table`.
+            ConfigError: an offset or the generation is not valid; a batch names no topic; the connection commits each
+                statement by itself, or does not report how many rows a statement has changed; or the topic was
+                recreated, and the table of former topics is missing: call `create_table`.
         """
         number = natural(generation)
         if number is None:
@@ -451,7 +451,12 @@ def _progress(
         return found
     batches: Any = (done,) if hasattr(done, "next_offset") else done
     for batch in batches:
-        where = TopicPartition(batch.topic or "", -1 if batch.partition is None else batch.partition)
+        if batch.topic is None or batch.partition is None:
+            raise ConfigError(
+                f"{batch!r} names no topic and partition: store batches of a consumer or a scan, or "
+                "{TopicPartition(topic, partition): next_offset}"
+            )
+        where = TopicPartition(batch.topic, batch.partition)
         # A batch on the wire may begin before the position: its first record counts.
         begin = batch[0].offset if len(batch) else batch.next_offset
         first, last = found.get(where, (begin, begin))

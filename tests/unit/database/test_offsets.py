@@ -14,7 +14,7 @@ import pytest
 from kafwire import TopicPartition
 from kafwire.database import DatabaseOffsets
 from kafwire.errors import ConfigError, OffsetsFencedError
-from kafwire.records import Batch
+from kafwire.records import Batch, decode_batches, encode_batch
 from kafwire.testing import EmbeddedKafka
 
 WHERE = TopicPartition("orders", 0)
@@ -412,3 +412,10 @@ def test_the_error_travels_between_processes(database: sqlite3.Connection, offse
         offsets.store(database, {WHERE: 4})
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (str(copy), vars(copy)) == (str(caught.value), vars(caught.value))
+
+
+def test_a_batch_without_a_topic_is_refused(database: sqlite3.Connection, offsets: DatabaseOffsets) -> None:
+    (decoded,) = decode_batches(encode_batch([(b"key", b"value")]))
+    with pytest.raises(ConfigError, match="names no topic and partition: store batches of a consumer or a scan"):
+        offsets.store(database, [decoded])  # type: ignore[list-item]
+    assert offsets.positions(database, [WHERE]) == {}
