@@ -126,7 +126,6 @@ class _Page(HTMLParser):
             elif name in {"href", "src"} and value:
                 self.targets.append(value)
 
-
     def handle_endtag(self, tag: str) -> None:
         """Count the elements of code; one stands for a word."""
         self._code -= tag in VERBATIM

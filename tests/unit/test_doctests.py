@@ -22,7 +22,9 @@ DOCUMENTED = {str(one): one for one in documented()}
 # A line of Args or Raises.
 ENTRY = re.compile(r"^    ([\w.]+): ", re.MULTILINE)
 # Python's errors, and those that kafwire's modules declare.
-ERRORS = {name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, Exception)} | {
+ERRORS = {
+    name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, Exception)
+} | {
     node.name
     for path in Path(kafwire.__file__).parent.rglob("*.py")
     for node in ast.walk(ast.parse(path.read_text()))
@@ -183,9 +185,18 @@ def _planted(first: int, second: int = 0) -> None:
     ("sections", "expected"),
     [
         ("Args:\n    first: x.\n    second: x.\n\nRaises:\n    ValueError: x.", []),
-        ("Args:\n    first: x.\n    third: x.\n\nRaises:\n    ValueError: x.", ["Args has other names, or another order"]),
-        ("Args:\n    second: x.\n    first: x.\n\nRaises:\n    ValueError: x.", ["Args has other names, or another order"]),
-        ("Args:\n    first: x.\n    first: x.\n\nRaises:\n    ValueError: x.", ["Args has other names, or another order"]),
+        (
+            "Args:\n    first: x.\n    third: x.\n\nRaises:\n    ValueError: x.",
+            ["Args has other names, or another order"],
+        ),
+        (
+            "Args:\n    second: x.\n    first: x.\n\nRaises:\n    ValueError: x.",
+            ["Args has other names, or another order"],
+        ),
+        (
+            "Args:\n    first: x.\n    first: x.\n\nRaises:\n    ValueError: x.",
+            ["Args has other names, or another order"],
+        ),
         ("Returns:\n    x.\n\nRaises:\n    ValueError: x.", ["Returns of a class, or of a function that returns None"]),
         ("Raises:\n    ValueError: x.\n    ValuError: x.", ["Raises has ValuError, which is no error"]),
         ("Raises:\n    TypeError: x.", ["raises ValueError, which is not in Raises"]),
