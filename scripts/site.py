@@ -20,6 +20,8 @@ from urllib.parse import unquote, urlsplit
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
+CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
+NAME = re.compile(r"<code>[^<]*</code>")
 VERBATIM = {"code", "pre", "script", "style"}
 STYLE = Path(__file__).with_suffix(".css")
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -106,6 +108,13 @@ def _toml(value: object) -> str:
     return json.dumps(value)
 
 
+def breakable(page: str) -> str:
+    """The text of a page whose names in tables break behind underscores and dots, and nowhere else."""
+    return CELL.sub(
+        lambda cell: NAME.sub(lambda name: re.sub(r"(?<=\w)[_.](?=\w)", r"\g<0><wbr>", name[0]), cell[0]), page
+    )
+
+
 class _Page(HTMLParser):
     """The links, the anchors and the prose of one built page."""
 
@@ -172,6 +181,8 @@ def main() -> None:
     if status:
         sys.exit(status)
     shutil.move(BUILD / "site", SITE)
+    for path in SITE.rglob("*.html"):
+        path.write_text(breakable(path.read_text()))
     lines = [*broken(SITE), *raw(SITE)]
     built = len(list(SITE.rglob("*.html")))
     print(*lines, f"{built} pages in {SITE.relative_to(ROOT)}, {len(lines)} faults", sep="\n")

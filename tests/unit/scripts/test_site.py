@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scripts import api_pages
-from scripts.site import broken, navigation, pages, raw, stage
+from scripts.site import breakable, broken, navigation, pages, raw, stage
 from tests.support import public_names
 
 ROOT = Path(__file__).parents[3]
@@ -107,6 +107,11 @@ def test_pages_linked_files_and_sources_are_copied(tree: Path) -> None:
     start = '{ "Start" = [{ "The one" = "docs/one.md" }] }'
     nav = f'nav = [{{ "kafwire" = "README.md" }}, {{ "All pages" = "docs/README.md" }}, {start}]'
     assert (build / "zensical.toml").read_text() == f'# x\n[project]\n{nav}\nsite_name = "x"\n'
+
+
+def test_names_in_tables_break_at_their_parts() -> None:
+    page = '<p><code>a_b</code></p><td style="x_y"><code>a_b.c</code> d_e <code>_f <b>g_h</b></code></td>'
+    assert breakable(page) == page.replace("a_b.c", "a_<wbr>b.<wbr>c")
 
 
 @pytest.mark.parametrize("target", ["b.html#there", "b.html", "#here", "folder/", "https://example.org/x", "b%2ehtml"])
