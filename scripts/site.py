@@ -48,6 +48,17 @@ def linked(root: Path, page: Path) -> Iterator[Path]:
             yield path.relative_to(root)
 
 
+def titled(root: Path, page: Path) -> str:
+    """The text of a page whose links have the titles of pages in the place of their files' names."""
+
+    def link(found: re.Match[str]) -> str:
+        text, target = found.groups()
+        path = root / page.parent / target.partition("#")[0]
+        return f"[{_title(path.read_text())}]({target})" if text.endswith(".md") and path.is_file() else found[0]
+
+    return LINK.sub(link, (root / page).read_text())
+
+
 def navigation(root: Path) -> list[object]:
     """The pages by the sections of docs/README.md and their parts."""
     _, *parts = SECTION.split((root / "docs" / "README.md").read_text())
@@ -82,6 +93,8 @@ def stage(root: Path, build: Path) -> None:
     chosen = {*pages(root), *(file for page in pages(root) for file in linked(root, page))}
     for path in chosen:
         _copied(root / path, build / "pages" / path)
+    for page in pages(root):
+        (build / "pages" / page).write_text(titled(root, page))
     for kind in ("*.py", "*.pyi"):
         for path in (root / "kafwire").rglob(kind):
             # The parser of docstrings knows this section by its plural, and the fields of this module's dataclasses.

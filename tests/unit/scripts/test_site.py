@@ -80,7 +80,7 @@ FIRST = "from kafwire.lazy_dataclass import dataclass\n"
 def tree(tmp_path: Path) -> Path:
     """A small repository."""
     files = {
-        "README.md": "# Top\n[code](examples/a.py), [web](https://example.org), `[none](b.md)`\n",
+        "README.md": "# Top\n[code](examples/a.py), [web](https://a.org), `[none](b.md)`, [docs/one.md](docs/one.md#x)\n",
         "docs/README.md": "# All\n\n## Start: first\n\n[one](one.md#x), [one again](one.md)\n",
         "docs/one.md": "# The `one`\n",
         "examples/a.py": "",
@@ -100,6 +100,7 @@ def test_pages_linked_files_and_sources_are_copied(tree: Path) -> None:
     stage(tree, build)
     assert (build / "pages" / "docs" / "one.md").exists()
     assert (build / "pages" / "examples" / "a.py").exists()
+    assert "`[none](b.md)`, [The one](docs/one.md#x)" in (build / "pages" / "README.md").read_text()
     source = (build / "source" / "kafwire" / "a.py").read_text()
     assert "    Examples:\n" in source
     assert "from dataclasses import dataclass\n" in source
