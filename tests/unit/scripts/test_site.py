@@ -80,7 +80,7 @@ FIRST = "from kafwire.lazy_dataclass import dataclass\n"
 def tree(tmp_path: Path) -> Path:
     """A small repository."""
     files = {
-        "README.md": "# Top\n[code](examples/a.py), [web](https://a.org), `[none](b.md)`, [docs/one.md](docs/one.md#x)\n",
+        "README.md": "# Top\n[code](examples/a.py), [web](https://a.b), `[none](b.md)`, [docs/one.md](docs/one.md#x)\n",
         "docs/README.md": "# All\n\n## Start: first\n\n[one](one.md#x), [one again](one.md)\n",
         "docs/one.md": "# The `one`\n",
         "examples/a.py": "",
