@@ -91,7 +91,10 @@ TWINS = frozenset({"kafwire.avro", "kafwire.protobuf", "kafwire.testing", "kafwi
 def page(module: str) -> str:
     """The text of a page."""
     entries = "".join(f"\n::: {name}\n" for name in names(module))
-    return f"# {module}\n\nThe site of `make docs` has the docstrings here; `help({module})` shows them too.\n{entries}"
+    shown = (
+        f"Public names with their docstrings, as `help({module})` shows them. On GitHub this page has the names only."
+    )
+    return f"# {module}\n\n{shown}\n{entries}"
 
 
 def listed(text: str) -> str:

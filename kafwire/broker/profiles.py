@@ -233,7 +233,7 @@ SyncGroup 0-5
         ),
         Difference(
             "ApiVersions 4 closes the connection; Kafka responds in version 0 (KIP-511).",
-            "https://github.com/twmb/franz-go/pull/1022",
+            "https://github.com/twmb/franz-go/issues/1025",
         ),
         Difference("No ApiVersions response with features is known: none are reported.", _AZURE_LIST),
         Difference(

@@ -12,7 +12,7 @@ from kafwire.protocol.dump import requests_by_key
 from kafwire.protocol.kafka_json import camel_case
 from kafwire.protocol.spec import Field
 
-__all__ = ["command"]
+__all__ = ["command", "version_cells"]
 
 
 # "\b" keeps click from re-wrapping the paragraph
@@ -63,10 +63,9 @@ def _list(writer: JsonWriter | None) -> None:
         return
     rows: list[tuple[str, ...]] = [("KEY", "API", "VERSIONS", "FLEXIBLE", "")]
     for key, cls in sorted(requests_by_key().items()):
-        described = _describe(cls)
-        rows.append((str(key), cls.name.removesuffix("Request"), *_columns(described)))
+        rows.append((str(key), cls.name.removesuffix("Request"), *version_cells(cls)))
     rows += [
-        ("-", name, *_columns(_describe(MESSAGES[name])))
+        ("-", name, *version_cells(MESSAGES[name]))
         for name in MESSAGES
         if not issubclass(MESSAGES[name], Request | Response)
     ]
@@ -76,7 +75,9 @@ def _list(writer: JsonWriter | None) -> None:
         click.echo("  ".join(cells).rstrip())
 
 
-def _columns(described: dict[str, Any]) -> tuple[str, str, str]:
+def version_cells(cls: type[Message]) -> tuple[str, str, str]:
+    """The versions, those that are flexible, and a note on versions that are not negotiated."""
+    described = _describe(cls)
     oldest, valid, high = described["oldestVersion"], described["minVersion"], described["maxVersion"]
     flexible = described["flexibleFrom"]
     notes = []

@@ -23,6 +23,9 @@ class TopicSink:
         producer: with a `transactional_id` for guarantee="exactly_once", and only then.
         topic: the topic of values that name none; None: each is a `Message` with a topic.
 
+    Raises:
+        ConfigError: `producer` is no `AsyncProducer`.
+
     Example:
         >>> async def main():
         ...     async with kafwire.AsyncProducer(bootstrap) as producer:
@@ -38,6 +41,8 @@ class TopicSink:
     """True: streams write the values of lists one by one, so that none is written again after a later one failed."""
 
     def __init__(self, producer: AsyncProducer, topic: str | None = None) -> None:
+        if not isinstance(producer, AsyncProducer):
+            raise ConfigError(f"TopicSink({producer!r}): it must be an AsyncProducer")
         self._producer = producer
         self._topic = topic
         self._has_offsets = False  # whether the open transaction has the offsets

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import re
 import textwrap
 from enum import EnumType
+from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -17,6 +19,17 @@ import kafwire
 from tests.support.public_names import Documented, documented, run_example
 
 DOCUMENTED = {str(one): one for one in documented()}
+# A line of Args or Raises.
+ENTRY = re.compile(r"^    ([\w.]+): ", re.MULTILINE)
+# Python's errors, and those that kafwire's modules declare.
+ERRORS = {
+    name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, Exception)
+} | {
+    node.name
+    for path in Path(kafwire.__file__).parent.rglob("*.py")
+    for node in ast.walk(ast.parse(path.read_text()))
+    if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
+}
 SECTIONS = ("Args", "Returns", "Raises", "Example")
 # An object whose arguments, result and errors are described elsewhere names the place.
 REFERENCE = re.compile(r"as `(\w+\.\w+)` does")
@@ -132,10 +145,66 @@ def test_docstring_is_complete(one: Documented) -> None:
     assert bool(described(one, "Raises")) or not raises(one)
 
 
+def raised(one: Documented) -> set[str]:
+    """The classes of errors that its own code raises by their names; abstract methods raise none."""
+    if inspect.isclass(one.value) or isinstance(one.value, property):
+        return set()
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(one.function)))
+    except (OSError, TypeError):  # compiled
+        return set()
+    made = (node.exc.func for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call))
+    return {name.id for name in made if isinstance(name, ast.Name) and name.id in ERRORS} - {"NotImplementedError"}
+
+
+def differences(one: Documented) -> list[str]:
+    """The places where a docstring does not fit its signature and its code."""
+    found = sections(one.doc)
+    args = ENTRY.findall(found.get("Args", ""))
+    errors = ENTRY.findall(found.get("Raises", ""))
+    nothing = getattr(one.function, "__annotations__", {}).get("return", ...) in {"None", None}
+    return [
+        *(["Args has other names, or another order"] if args != [n for n in parameters(one) if n in args] else []),
+        *(["Returns of a class, or of a function that returns None"] if "Returns" in found and nothing else []),
+        *(f"Raises has {name}, which is no error" for name in errors if name.rpartition(".")[2] not in ERRORS),
+        *(f"raises {name}, which is not in Raises" for name in raised(one) if name not in described(one, "Raises")),
+    ]
+
+
 @pytest.mark.parametrize("one", DOCUMENTED.values(), ids=str)
-def test_args_are_those_of_the_signature(one: Documented) -> None:
-    names = re.findall(r"^    (\w+): ", sections(one.doc).get("Args", ""), re.MULTILINE)
-    assert sorted(set(names) - set(parameters(one))) == []
+def test_docstring_fits_the_signature(one: Documented) -> None:
+    assert differences(one) == []
+
+
+def _planted(first: int, second: int = 0) -> None:
+    if first > second:
+        raise ValueError(first)
+
+
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        ("Args:\n    first: x.\n    second: x.\n\nRaises:\n    ValueError: x.", []),
+        (
+            "Args:\n    first: x.\n    third: x.\n\nRaises:\n    ValueError: x.",
+            ["Args has other names, or another order"],
+        ),
+        (
+            "Args:\n    second: x.\n    first: x.\n\nRaises:\n    ValueError: x.",
+            ["Args has other names, or another order"],
+        ),
+        (
+            "Args:\n    first: x.\n    first: x.\n\nRaises:\n    ValueError: x.",
+            ["Args has other names, or another order"],
+        ),
+        ("Returns:\n    x.\n\nRaises:\n    ValueError: x.", ["Returns of a class, or of a function that returns None"]),
+        ("Raises:\n    ValueError: x.\n    ValuError: x.", ["Raises has ValuError, which is no error"]),
+        ("Raises:\n    TypeError: x.", ["raises ValueError, which is not in Raises"]),
+    ],
+)
+def test_a_planted_mistake_is_found(monkeypatch: pytest.MonkeyPatch, sections: str, expected: list[str]) -> None:
+    monkeypatch.setattr(_planted, "__doc__", f"Do it.\n\n{sections}\n")
+    assert differences(Documented("planted", _planted)) == expected
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,10 @@ class ExpectedRecord:
 class EncodedBatch:
     """One batch as bytes, and its records as a reader must see them. `record_batches` makes it.
 
-    `records` may be empty and have gaps in their offsets: compaction leaves both. A reader goes on at `last_offset` +
-    1. The record of a control batch is the marker, which readers of data do not show. With `log_append_time` the
-    timestamp of the records is the batch's `max_timestamp_ms`. In magic 0 and 1 there are no producers: -1.
+    `records` may be empty and have gaps in their offsets: compaction leaves both. A reader goes on at
+    `last_offset + 1`. The record of a control batch is the marker, which readers of data do not show. With
+    `log_append_time` the timestamp of the records is the batch's `max_timestamp_ms`. In magic 0 and 1 there are no
+    producers: -1.
 
     Example:
         >>> from kafwire.testing.strategies import EncodedBatch, Wire

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scripts import api_pages
-from scripts.site import broken, navigation, pages, stage
+from scripts.site import breakable, broken, navigation, pages, raw, stage
 from tests.support import public_names
 
 ROOT = Path(__file__).parents[3]
@@ -58,18 +58,33 @@ def test_a_module_without_names_is_refused() -> None:
 def test_every_page_is_in_the_navigation() -> None:
     shown = re.findall(r"'([\w/.-]+\.md)'", str(navigation(ROOT)))
     assert len(shown) == len(set(shown))
-    assert {str(page) for page in pages(ROOT)} - set(shown) == {"CHANGELOG.md"}
+    assert {str(page) for page in pages(ROOT)} == set(shown)
+
+
+def test_parts_of_a_section_are_parts_of_the_navigation(tree: Path) -> None:
+    parts = "All others, by reader:\n\n- [two](two.md): text\n\n- Names, too: [three](a/three.md)\n"
+    text = f"## Start: first\n\n[one](one.md)\n\n{parts}"
+    (tree / "docs" / "README.md").write_text(text)
+    (tree / "docs" / "a").mkdir()
+    for name in ("two", "a/three"):
+        (tree / "docs" / f"{name}.md").write_text(f"# {name}\n")
+    others = {"All others": [{"two": "docs/two.md"}]}
+    names = {"Names": [{"a/three": "docs/a/three.md"}]}
+    assert navigation(tree)[2:] == [{"Start": [{"The one": "docs/one.md"}, others, names]}]
+
+
+FIRST = "from kafwire.lazy_dataclass import dataclass\n"
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A small repository."""
     files = {
-        "README.md": "# Top\n[code](examples/a.py), [web](https://example.org), `[none](b.md)`\n",
+        "README.md": "# Top\n[code](examples/a.py), [web](https://a.b), `[none](b.md)`, [docs/one.md](docs/one.md#x)\n",
         "docs/README.md": "# All\n\n## Start: first\n\n[one](one.md#x), [one again](one.md)\n",
         "docs/one.md": "# The `one`\n",
         "examples/a.py": "",
-        "kafwire/a.py": 'def f():\n    """F.\n\n    Example:\n        >>> f()\n    """\n',
+        "kafwire/a.py": FIRST + 'def f():\n    """F.\n\n    Example:\n        >>> f()\n    """\n',
         "zensical.toml": '# x\n[project]\nsite_name = "x"\n',
         **{f"{name}/README.md": f"# {name}\n" for name in ("benchmarks", "demo", "examples", "fuzz")},
     }
@@ -85,10 +100,19 @@ def test_pages_linked_files_and_sources_are_copied(tree: Path) -> None:
     stage(tree, build)
     assert (build / "pages" / "docs" / "one.md").exists()
     assert (build / "pages" / "examples" / "a.py").exists()
-    assert "    Examples:\n" in (build / "source" / "kafwire" / "a.py").read_text()
+    assert "`[none](b.md)`, [The one](docs/one.md#x)" in (build / "pages" / "README.md").read_text()
+    source = (build / "source" / "kafwire" / "a.py").read_text()
+    assert "    Examples:\n" in source
+    assert "from dataclasses import dataclass\n" in source
+    assert (build / "pages" / "site.css").exists()
     start = '{ "Start" = [{ "The one" = "docs/one.md" }] }'
     nav = f'nav = [{{ "kafwire" = "README.md" }}, {{ "All pages" = "docs/README.md" }}, {start}]'
     assert (build / "zensical.toml").read_text() == f'# x\n[project]\n{nav}\nsite_name = "x"\n'
+
+
+def test_names_in_tables_break_at_their_parts() -> None:
+    page = '<p><code>a_b</code></p><td style="x_y"><code>a_b.c</code> d_e <code>_f <b>g_h</b></code></td>'
+    assert breakable(page) == page.replace("a_b.c", "a_<wbr>b.<wbr>c")
 
 
 @pytest.mark.parametrize("target", ["b.html#there", "b.html", "#here", "folder/", "https://example.org/x", "b%2ehtml"])
@@ -99,6 +123,22 @@ def test_a_good_link_is_accepted(tmp_path: Path, target: str) -> None:
 @pytest.mark.parametrize("target", ["c.html", "b.html#here", "#there", "../b.html", "b.html?x#none"])
 def test_a_bad_link_is_reported(tmp_path: Path, target: str) -> None:
     assert broken(_site(tmp_path, target)) == [f"a.html: {target} leads nowhere"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<p>a list:\n- one</p>", "- one"),
+        ("<p>a list:\n1. <code>one</code></p>", "1. x"),
+        ("<p>a table:\n| one |</p>", "| one |"),
+        ("<p>::: kafwire.Client</p>", "::: kafwire.Client"),
+        ("<p>text [a](b.md) text</p>", "[a](b.md)"),
+        ("<p>2 - 1, a|b, <code>[a](b.md)</code></p><pre>- one</pre>", None),
+    ],
+)
+def test_markdown_that_stays_text_is_reported(tmp_path: Path, text: str, expected: str | None) -> None:
+    (tmp_path / "a.html").write_text(text)
+    assert raw(tmp_path) == ([f"a.html: {expected!r} is Markdown"] if expected else [])
 
 
 def _site(folder: Path, target: str) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafwire.errors import ConfigError
-from kafwire.stream import ConsumerSource, FunctionSink, MemorySink, MemorySource, Pipeline, RetryTopic
+from kafwire.stream import ConsumerSource, FunctionSink, MemorySink, MemorySource, Pipeline, RetryTopic, TopicSink
 from kafwire.stream.errors import NotNow
 from kafwire.stream.invocation import is_async
 from kafwire.stream.steps import Filter, FlatMap, ForEach, Gather, Map, plan
@@ -80,6 +80,7 @@ class AsyncHandler:
         (lambda: START.dead_letters(7), "the topic must be"),  # type: ignore[arg-type]
         (lambda: START.run(MemorySource(), print), "is not a sink"),  # type: ignore[arg-type]
         (lambda: ConsumerSource(None), "it must be an AsyncConsumer"),  # type: ignore[arg-type]
+        (lambda: TopicSink(None, "bills"), "it must be an AsyncProducer"),  # type: ignore[arg-type]
         (lambda: NotNow("soon"), "0 or more"),  # type: ignore[arg-type]
         (lambda: START.batch(0), "max_records must be 1 or more"),
         (lambda: START.batch(1, -1.0), "max_records must be 1 or more"),
