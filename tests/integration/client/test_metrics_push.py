@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
+import subprocess
 import time
 import uuid
 import zipfile
@@ -15,11 +17,14 @@ import pytest
 import kafwire
 from kafwire import protocol
 from kafwire.broker.client_telemetry import ClientTelemetry
+from kafwire.config import ClientConfig
 from kafwire.testing import EmbeddedKafka, KafkaCluster
+from kafwire.testing.cluster.kafka import class_path, java
 from tests.support.deadlines import until
 from tests.support.java.client import compiled
 
 SOURCE = Path(__file__).parents[2] / "java" / "MetricsToFile.java"
+ADMIN = SOURCE.with_name("AdminPush.java")
 CLIENT_METRICS = 16
 K = "org.apache.kafka"
 INTERVAL_MS = 500
@@ -124,6 +129,30 @@ def test_a_consumers_numbers(plugged: tuple[KafkaCluster, Path]) -> None:
     partitions = [float(line.value) for line in found if line.name.endswith("assigned.partitions")]
     assert 1.0 in partitions
     assert found[-1].is_terminating == "true"
+
+
+def numbers_of(file: Path, instance_id: uuid.UUID | str) -> list[Line]:
+    """The numbers of one admin client."""
+    if isinstance(instance_id, uuid.UUID):
+        instance_id = base64.urlsafe_b64encode(instance_id.bytes).decode()[:22]
+    return [line for line in lines_of(file, "admin.client") if line.instance_id == instance_id]
+
+
+@pytest.mark.parametrize("kind", [kafwire.Client, kafwire.Admin])
+def test_an_admins_numbers_have_the_names_of_javas(plugged: tuple[KafkaCluster, Path], kind: Any) -> None:
+    cluster, file = plugged
+    command = [java(), "-cp", f"{compiled(ADMIN)}:{class_path()}", "AdminPush", cluster.bootstrap, "pushing"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    default, java_id = done.stdout.split()
+    assert default == str(ClientConfig.__dataclass_fields__["enable_metrics_push"].default).lower()
+    with kind(cluster.bootstrap, client_id="pushing", enable_metrics_push=True) as client:
+        own_id = client.client_instance_id()
+        until(lambda: len({line.time_ns for line in numbers_of(file, own_id)}) >= 2, "two pushes")
+    own = numbers_of(file, own_id)
+    standard = {line.name for line in own if line.name.startswith(K)}
+    assert len(standard) == 4
+    assert standard <= {line.name for line in numbers_of(file, java_id)}
+    assert own[-1].is_terminating == "true"
 
 
 def test_a_broker_without_a_plug_in_is_not_asked(cluster: KafkaCluster) -> None:
