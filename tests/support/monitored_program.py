@@ -14,6 +14,7 @@ from kafwire.outbox import Outbox
 from kafwire.stream import ConsumerSource, Pipeline, StopRequest, StreamMonitor, TopicSink
 from kafwire.telemetry import serve_prometheus
 from kafwire.testing import EmbeddedKafka
+from tests.support.deadlines import ended
 
 CLIENTS = ["billing", "bills", "orders", "sharing", "shop", "stuck"]
 _PAUSE_S = 0.02
@@ -39,8 +40,9 @@ def monitored() -> Iterator[int]:
             stack.enter_context(each)
         stack.callback(outbox.close)
         monitor, stop, over = StreamMonitor(), StopRequest(), threading.Event()
-        sources = {"orders": producer, "billing": consumer, "sharing": sharing, "stuck": stuck}
-        server = serve_prometheus(0, **sources, bills=monitor, shop=outbox)
+        server = serve_prometheus(
+            0, orders=producer, billing=consumer, sharing=sharing, stuck=stuck, bills=monitor, shop=outbox
+        )
         stack.callback(server.server_close)
         stack.callback(server.shutdown)
 
@@ -66,8 +68,7 @@ def monitored() -> Iterator[int]:
         finally:
             over.set()
             stop.request()
-            for thread in threads:
-                thread.join()
+            ended(*threads)
 
 
 async def _bill(bootstrap: str, monitor: StreamMonitor, stop: StopRequest) -> None:

@@ -105,7 +105,11 @@ def scraping(port: int, scrapes: int = 2) -> Iterator[Prometheus]:
             process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{own}"], stdout=log, stderr=log)
         try:
             prometheus = Prometheus(own)
-            until(lambda: process.poll() is not None or prometheus.scrapes() >= scrapes, "the scrapes", 60)
+            until(
+                lambda: process.poll() is not None or prometheus.scrapes() >= scrapes,
+                "the scrapes",
+                60 + 2 * scrapes * SCRAPE_S,
+            )
             assert process.poll() is None, (Path(folder) / "log").read_text()
             yield prometheus
         finally:
