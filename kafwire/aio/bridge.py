@@ -13,11 +13,14 @@ import uuid
 import warnings
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
 from kafwire.errors import KafkaError
-from kafwire.runtime.client import EngineClient, PushingCore
+from kafwire.runtime.client import EngineClient
 from kafwire.runtime.interfaces import Engine
+
+if TYPE_CHECKING:
+    from kafwire.runtime.metrics_reporter import Pushing
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -152,11 +155,11 @@ class AwaitingClient(EngineClient, AwaitedClosing):
 class AwaitingPushingClient(AwaitingClient):
     """A client that pushes metrics to the cluster."""
 
-    _core: PushingCore
+    _pushing: Pushing
 
     async def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:  # noqa: ASYNC109
         """Return the id of the metrics that this client pushes, as `Producer.client_instance_id` does."""
-        return await self._run(self._core.pushing.instance_id_call(timeout))
+        return await self._run(self._pushing.instance_id_call(timeout))
 
 
 class StartedClient(AwaitingPushingClient):

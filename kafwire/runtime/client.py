@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from kafwire.errors import KafkaError
 from kafwire.handles import Closing
@@ -15,14 +15,6 @@ if TYPE_CHECKING:
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-class PushingCore(Protocol):
-    """The core of a client that pushes metrics."""
-
-    @property
-    def pushing(self) -> Pushing:
-        """The pushes of the client."""
 
 
 class EngineClient:
@@ -49,7 +41,7 @@ class BlockingClient(EngineClient, Closing):
 class PushingClient(BlockingClient):
     """A client that pushes metrics to the cluster."""
 
-    _core: PushingCore
+    _pushing: Pushing
 
     def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:
         """Return the id by which the cluster knows the metrics that this client pushes (KIP-714).
@@ -67,4 +59,4 @@ class PushingClient(BlockingClient):
             KafkaConnectionError: no broker could be reached.
             KafkaTimeoutError: the cluster gave none in time, as it does without a plug-in.
         """
-        return self._run(self._core.pushing.instance_id_call(timeout))
+        return self._run(self._pushing.instance_id_call(timeout))

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from kafwire.calls.client import client_core, keywords_of
-from kafwire.calls.pushing_cluster import PushingCluster
 from kafwire.calls.tokens import TokenRequests
 from kafwire.handles import refuse_copy
 from kafwire.runtime.client import PushingClient
@@ -22,7 +21,6 @@ class ClusterClient(PushingClient):
     __reduce_ex__ = refuse_copy
     _kind: ClassVar[type[TokenRequests]]
     _calls: TokenRequests
-    _core: PushingCluster
     _closed_text = "this client is closed"
 
     def __init__(
@@ -33,7 +31,7 @@ class ClusterClient(PushingClient):
         **options: Unpack[ClientOptions],
     ) -> None:
         self._core = client_core(bootstrap_servers, options, engine)
-        self._cluster = self._core.cluster
+        self._cluster, self._pushing = self._core.cluster, self._core.pushing
         self._engine = self._cluster.engine
         self._calls = self._kind(self._cluster)
         self._closed = False
