@@ -31,15 +31,16 @@ class PushingCluster:
 
     def end(self) -> None:
         """Push the last metrics, then close all connections; without pushes, close them at once."""
+        if self._ending is not None or self.cluster.is_closed:
+            return
         if self.pushing.has_begun:
             self._ending = asyncio.ensure_future(self._push_and_shut())
         else:
             self.cluster.shut()
 
     async def close(self) -> None:
-        """Wait until all connections are closed."""
-        if self._ending is None:
-            self.end()
+        """End, and wait until all connections are closed."""
+        self.end()
         if self._ending is not None:
             await asyncio.wait([self._ending])
 
