@@ -121,7 +121,7 @@ class ClientConfig(SecurityConfig):
         names="librdkafka=receive.message.max.bytes",
     )
     enable_metrics_push: bool = option(
-        False, flag, METRICS_PUSH + " Client and Admin push none by default, like Java's Admin (KIP-1076)."
+        False, flag, METRICS_PUSH + " Client and Admin push none by default, like Java's Admin."
     )
 
     @classmethod

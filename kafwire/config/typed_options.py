@@ -266,8 +266,8 @@ class ClientOptions(TypedDict, total=False):
 
     enable_metrics_push: bool
     """The client pushes metrics to the cluster while brokers subscribe to them (KIP-714). Brokers without a plug-in for
-    metrics of clients do not subscribe. Client and Admin push none by default, like Java's Admin (KIP-1076). Default:
-    False; of FetchOptions: True; of ProducerOptions: True; of ConsumerOptions: True; of ScanOptions: True; of
+    metrics of clients do not subscribe. Client and Admin push none by default, like Java's Admin. Default: False; of
+    FetchOptions: True; of ProducerOptions: True; of ConsumerOptions: True; of ScanOptions: True; of
     ShareConsumerOptions: True. Other clients: enable.metrics.push (Java, librdkafka)."""
 
 

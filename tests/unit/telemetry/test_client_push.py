@@ -1,4 +1,4 @@
-"""Pushes of clients, admins and scans, which have no records of their own to count (KIP-714, KIP-1076)."""
+"""Pushes of clients, admins and scans, which have no records of their own to count (KIP-714)."""
 
 from __future__ import annotations
 
