@@ -7,6 +7,7 @@
 # make test-frames  run the tests of frames, none of which may be skipped: they need Dask and Ray, which it installs
 # make test-servers  run the tests of clients on each profile of another server (SERVERS=redpanda ON_SERVERS=tests/integration/client)
 # make test-kcat  run the commands of docs/guide/porting/kcat.md with kcat itself: .ci/run installs Debian's package
+# make test-prometheus  ask Prometheus each query of the dashboard, with no test skipped: .ci/run installs Debian's package
 # make test-arrow  read Arrow streams by each library that takes them, old and new releases, which it downloads
 # make demo     stream the flights of 2013 through Spark, exactly once, and kill its driver (KAFKA=real: on Apache Kafka)
 # make bench    compare the speed with other clients, on one broker (BENCH="name pattern-*": only those rows);
@@ -78,7 +79,7 @@ KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*ke
 POSTGRESQL_TESTS := $(shell find tests -name 'test_*postgresql*.py')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all test-frames test-kerberos test-postgresql test-servers test-kcat test-arrow demo bench bench-strategies bench-sweep bench-spark dist docs wheels fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc prose jars ready clean
+.PHONY: build test test-all test-frames test-kerberos test-postgresql test-servers test-kcat test-prometheus test-arrow demo bench bench-strategies bench-sweep bench-spark dist docs wheels fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc prose jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -104,6 +105,9 @@ test-servers: ready
 
 test-kcat: ready
 	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q tests/integration/docs/test_docs_porting_kcat.py
+
+test-prometheus: ready
+	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q tests/integration/docs/test_dashboard_prometheus.py
 
 test-arrow: ready
 	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q --long tests/integration/consumer/test_arrow_consumers.py

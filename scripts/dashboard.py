@@ -12,17 +12,19 @@ from typing import Any
 FILE = Path(__file__).parents[1] / "docs" / "operate" / "dashboard.json"
 SOURCE = {"type": "prometheus", "uid": "${source}"}
 CHOSEN = 'client=~"$client"'
+SPAN = "$__rate_interval"
 WIDTH, HEIGHT, COLUMNS = 8, 8, 3
 
 # By row, the panels: title, unit of Grafana, and the lines by their legends. `{}` stands for the chosen clients.
-# Each query groups by the labels of its legend: processes and connections of one name are one line.
+# Each query groups by the labels of its legend: processes and connections of one name are one line. `[]` stands for a
+# span from point to point of the graph at least: a fixed one would hide events between the points of a month.
 ROWS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
     "Consumers": [
         ("Lag", "short", {"{{client}} {{topic}}": "sum by (client, topic) (kafwire_consumer_partition_lag{})"}),
         (
             "Fetched",
             "Bps",
-            {"{{client}} {{topic}}": "sum by (client, topic) (rate(kafwire_consumer_partition_bytes_total{}[5m]))"},
+            {"{{client}} {{topic}}": "sum by (client, topic) (rate(kafwire_consumer_partition_bytes_total{}[]))"},
         ),
         (
             "Delivered and not committed",
@@ -38,8 +40,8 @@ ROWS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
             "Rebalances and lost partitions",
             "short",
             {
-                "{{client}} rebalances": "sum by (client) (increase(kafwire_consumer_group_rebalances_total{}[5m]))",
-                "{{client}} lost": "sum by (client) (increase(kafwire_consumer_group_lost_partitions_total{}[5m]))",
+                "{{client}} rebalances": "sum by (client) (increase(kafwire_consumer_group_rebalances_total{}[]))",
+                "{{client}} lost": "sum by (client) (increase(kafwire_consumer_group_lost_partitions_total{}[]))",
             },
         ),
         (
@@ -49,17 +51,21 @@ ROWS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
         ),
     ],
     "Producers": [
-        ("Records", "cps", {"{{client}}": "sum by (client) (rate(kafwire_producer_records_delivered_total{}[5m]))"}),
-        ("Bytes", "Bps", {"{{client}}": "sum by (client) (rate(kafwire_producer_bytes_total{}[5m]))"}),
+        (
+            "Records",
+            "cps",
+            {"{{client}}": "sum by (client) (rate(kafwire_producer_records_delivered_total{}[]))"},
+        ),
+        ("Bytes", "Bps", {"{{client}}": "sum by (client) (rate(kafwire_producer_bytes_total{}[]))"}),
         (
             "Records given up",
             "short",
-            {"{{client}}": "sum by (client) (increase(kafwire_producer_records_failed_total{}[5m]))"},
+            {"{{client}}": "sum by (client) (increase(kafwire_producer_records_failed_total{}[]))"},
         ),
         (
             "Failed attempts",
             "short",
-            {"{{client}} {{error}}": "sum by (client, error) (increase(kafwire_producer_errors_total{}[5m]))"},
+            {"{{client}} {{error}}": "sum by (client, error) (increase(kafwire_producer_errors_total{}[]))"},
         ),
         (
             "Time in the queue",
@@ -83,19 +89,19 @@ ROWS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
             "Mean latency",
             "s",
             {
-                "{{client}} {{role}}": "sum by (client, role) (rate(kafwire_connection_latency_seconds_total{}[5m]))"
-                " / sum by (client, role) (rate(kafwire_connection_responses_total{}[5m]))"
+                "{{client}} {{role}}": "sum by (client, role) (rate(kafwire_connection_latency_seconds_total{}[]))"
+                " / sum by (client, role) (rate(kafwire_connection_responses_total{}[]))"
             },
         ),
         (
             "Connects",
             "short",
-            {"{{client}} {{node}}": "sum by (client, node) (increase(kafwire_connection_connects_total{}[5m]))"},
+            {"{{client}} {{node}}": "sum by (client, node) (increase(kafwire_connection_connects_total{}[]))"},
         ),
         (
             "Throttled",
             "percentunit",
-            {"{{client}} {{node}}": "sum by (client, node) (rate(kafwire_connection_throttle_seconds_total{}[5m]))"},
+            {"{{client}} {{node}}": "sum by (client, node) (rate(kafwire_connection_throttle_seconds_total{}[]))"},
         ),
     ],
     "Share consumers, streams, outboxes": [
@@ -103,9 +109,9 @@ ROWS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
             "Share consumers: records",
             "cps",
             {
-                "{{client}} acquired": "sum by (client) (rate(kafwire_share_consumer_acquired_total{}[5m]))",
-                "{{client}} acknowledged": "sum by (client) (rate(kafwire_share_consumer_acknowledged_total{}[5m]))",
-                "{{client}} expired": "sum by (client) (rate(kafwire_share_consumer_expired_total{}[5m]))",
+                "{{client}} acquired": "sum by (client) (rate(kafwire_share_consumer_acquired_total{}[]))",
+                "{{client}} acknowledged": "sum by (client) (rate(kafwire_share_consumer_acknowledged_total{}[]))",
+                "{{client}} expired": "sum by (client) (rate(kafwire_share_consumer_expired_total{}[]))",
             },
         ),
         (
@@ -117,8 +123,8 @@ ROWS: dict[str, list[tuple[str, str, dict[str, str]]]] = {
             "Streams and outboxes: dead letters",
             "short",
             {
-                "{{client}}": "sum by (client) (increase(kafwire_stream_dead_letters_total{}[5m]))",
-                "{{client}} (outbox)": "sum by (client) (increase(kafwire_outbox_dead_letters_total{}[5m]))",
+                "{{client}}": "sum by (client) (increase(kafwire_stream_dead_letters_total{}[]))",
+                "{{client}} (outbox)": "sum by (client) (increase(kafwire_outbox_dead_letters_total{}[]))",
             },
         ),
     ],
@@ -170,7 +176,7 @@ def _panel(number: int, place: dict[str, int], title: str, unit: str, lines: dic
         {
             "refId": chr(ord("A") + index),
             "datasource": SOURCE,
-            "expr": expression.replace("{}", f"{{{CHOSEN}}}"),
+            "expr": expression.replace("{}", f"{{{CHOSEN}}}").replace("[]", f"[{SPAN}]"),
             "legendFormat": legend,
         }
         for index, (legend, expression) in enumerate(lines.items())

@@ -20,7 +20,7 @@ from kafwire.runtime.client import EngineClient
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
-    from kafwire.runtime.metrics_reporter import PushCalls
+    from kafwire.runtime.metrics_reporter import Pushing
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -155,11 +155,11 @@ class AwaitingClient(EngineClient, AwaitedClosing):
 class AwaitingPushingClient(AwaitingClient):
     """A client that pushes metrics to the cluster."""
 
-    _calls: PushCalls
+    _pushing: Pushing
 
     async def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:  # noqa: ASYNC109
         """Return the id of the metrics that this client pushes, as `Producer.client_instance_id` does."""
-        return await self._run(self._calls.client_instance_id(timeout))
+        return await self._run(self._pushing.instance_id_call(timeout))
 
 
 class StartedClient(AwaitingPushingClient):

@@ -142,9 +142,7 @@ class AsyncClient(AsyncTokenCalls):
             options={"bootstrap_servers": self._cluster.bootstrap, **options},
         )
         found = await self._run(partial(asked.find, self._cluster))
-        return AsyncScan(
-            self._engine, self._cluster, asked.reading, found, owns=False, title=asked.title, force=asked.force
-        )
+        return AsyncScan(self._engine, self._cluster, asked.reading, found, title=asked.title, force=asked.force)
 
     async def create_topic(
         self,

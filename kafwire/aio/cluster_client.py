@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
-from kafwire.aio.bridge import AwaitingClient, on_engine
-from kafwire.calls.client import client_cluster, keywords_of
+from kafwire.aio.bridge import AwaitingPushingClient, on_engine
+from kafwire.calls.client import client_core, keywords_of
 from kafwire.calls.tokens import TokenRequests
 from kafwire.handles import refuse_copy
 from kafwire.runtime.interfaces import Engine
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from kafwire.config.typed_options import ClientOptions
 
 
-class AsyncClusterClient(AwaitingClient):
+class AsyncClusterClient(AwaitingPushingClient):
     """A connection to a cluster, and the calls of `_kind` over it."""
 
     __reduce_ex__ = refuse_copy
@@ -31,7 +30,8 @@ class AsyncClusterClient(AwaitingClient):
         engine: Engine | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
-        self._cluster = client_cluster(bootstrap_servers, options, engine)
+        self._core = client_core(bootstrap_servers, options, engine)
+        self._cluster, self._pushing = self._core.cluster, self._core.pushing
         self._engine = self._cluster.engine
         self._calls = self._kind(self._cluster)
         self._closed = False
@@ -42,9 +42,12 @@ class AsyncClusterClient(AwaitingClient):
         return cls(engine=engine, **keywords_of(options))
 
     async def close(self) -> None:
-        """Close all connections. Waiting calls fail. A second close, or one in a forked child, does nothing."""
+        """Push the last metrics, and close all connections. Waiting calls fail.
+
+        A second close, or one in a forked child, does nothing.
+        """
         if self._closed or self._engine.is_over:
             return
         self._closed = True
-        self._engine.start(self._cluster.shut)  # so that it closes even if the waiting caller is cancelled
-        await on_engine(self._engine, asyncio.sleep(0))
+        self._engine.start(self._core.end)  # so that it closes even if the waiting caller is cancelled
+        await on_engine(self._engine, self._core.close())

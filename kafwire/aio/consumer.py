@@ -115,6 +115,7 @@ class AsyncConsumer(StartedClient):
         self._fed: list[Batch] = []
         self._hand = self._core.commits.ledger.join(Hand(self._core.fetcher, _Fed(self._fed), by_task=True))
         self._calls = ConsumerCalls(self._core, self._hand)
+        self._pushing = self._core.pushing
         self._reading = BatchReading(self._core, self._engine, self.start, self._return, self._hand)
         self._core.assignment.on_drop(self._hand.forget)
         self._begun = self._started = False

@@ -86,6 +86,7 @@ class AsyncProducer(AsyncProducerNames, AwaitingPushingClient):
         self._core, serializers = producer_parts(options_given, engine, blocking=False)
         self._config, self._engine = self._core.config, self._core.cluster.engine
         self._calls = ProducerCalls(self._core)
+        self._pushing = self._core.pushing
         self._accumulator = self._core.accumulator
         self._loops = LoopRegistry(self._accumulator.budget)
         self._closed = False

@@ -70,6 +70,7 @@ class AsyncShareConsumer(StartedClient):
         self._core = share_core(bootstrap_servers, options, engine, topics, columns, layout)
         self._engine, self._abandon = self._core.cluster.engine, self._core.abandon
         self._calls = ShareCalls(self._core)
+        self._pushing = self._core.pushing
         self._hand = self._calls.hand
         self._begun = self._closed = False
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from kafwire import protocol
+from kafwire.calls.pushing_cluster import ADMIN, PushingCluster
 from kafwire.calls.tokens import TokenRequests
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import Partition, Place, list_available, list_offsets
@@ -161,12 +162,12 @@ class ClientCalls(TokenRequests):
         return describe
 
 
-def client_cluster(
+def client_core(
     bootstrap_servers: str | Iterable[str], options: Mapping[str, Any], engine: Engine | None
-) -> Cluster:
-    """Return the cluster of a new client; `ConfigError` for bad arguments of its constructor."""
+) -> PushingCluster:
+    """Return the connections of a new client; `ConfigError` for bad arguments of its constructor."""
     config = ClientConfig.build({"bootstrap_servers": bootstrap_servers, **options})
-    return Cluster(default_engine() if engine is None else engine, config)
+    return PushingCluster(Cluster(default_engine() if engine is None else engine, config), ADMIN)
 
 
 def offsets_of(found: FoundOffsets, on_error: OnError | None) -> dict[TopicPartition, int]:

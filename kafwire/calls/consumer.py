@@ -43,7 +43,6 @@ from kafwire.handles import refuse_copy
 from kafwire.records._arrow import Layout
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
-from kafwire.runtime.metrics_reporter import PushCalls
 from kafwire.serializer_calls import Deserializers
 from kafwire.timeouts import milliseconds, timeout_of
 from kafwire.types import CommittedOffset, TopicPartition
@@ -67,7 +66,7 @@ class Move(NamedTuple, Generic[_T]):
     leaves: bool = False  # a member's `on_revoked` is called before the work
 
 
-class ConsumerCalls(PushCalls):
+class ConsumerCalls:
     """The calls of `Consumer` and `AsyncConsumer`, which document them."""
 
     _core: ConsumerCore

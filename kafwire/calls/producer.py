@@ -21,7 +21,6 @@ from kafwire.producer.core import ProducerCore
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
-from kafwire.runtime.metrics_reporter import PushCalls
 from kafwire.serializer_calls import Serializers
 from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
@@ -33,7 +32,7 @@ Header = tuple[str, bytes | str | None]
 keywords_of = partial(from_config, ProducerConfig)
 
 
-class ProducerCalls(PushCalls):
+class ProducerCalls:
     """The calls of `Producer` and `AsyncProducer`, which document them."""
 
     _core: ProducerCore

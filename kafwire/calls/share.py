@@ -16,7 +16,6 @@ from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_core import ShareCore
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
-from kafwire.runtime.metrics_reporter import PushCalls
 from kafwire.serializer_calls import Deserializers
 from kafwire.timeouts import milliseconds
 
@@ -24,7 +23,7 @@ ARGUMENTS = ("topics", "columns", "layout")
 keywords_of = partial(from_config, ShareConsumerConfig, arguments=ARGUMENTS)
 
 
-class ShareCalls(PushCalls):
+class ShareCalls:
     """The calls of `ShareConsumer` and `AsyncShareConsumer`, which document them."""
 
     _core: ShareCore

@@ -120,6 +120,9 @@ class ClientConfig(SecurityConfig):
         "Limit of one response. A longer frame closes the connection.",
         names="librdkafka=receive.message.max.bytes",
     )
+    enable_metrics_push: bool = option(
+        False, flag, METRICS_PUSH + " Client and Admin push none by default, like Java's Admin."
+    )
 
     @classmethod
     def build(cls, options: Mapping[str, Any], *, others: Iterable[str] = ()) -> Self:

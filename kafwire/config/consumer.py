@@ -148,6 +148,7 @@ class FetchConfig(ClientConfig):
     value: Codec | None = option(
         None, deserializer, FORMAT.format("values", "value_deserializer"), names="", typed="Deserializes"
     )
+    enable_metrics_push: bool = option(True, flag, METRICS_PUSH)
 
 
 @described_by()
@@ -300,7 +301,6 @@ class ConsumerConfig(FetchConfig):
     )
     metrics_hook: Any = option(None, maybe(function), METRICS_HOOK, names="", typed=METRICS_HOOK_TYPE)
     metrics_interval_ms: int = option(30_000, Number(1), METRICS_INTERVAL, names="")
-    enable_metrics_push: bool = option(True, flag, METRICS_PUSH)
 
     def check_together(self, given: frozenset[str]) -> None:
         """Check the options of a member, and that `single_socket` and `fetch_strategy` do not contradict each other."""
@@ -318,7 +318,6 @@ class ShareConsumerConfig(FetchConfig):
     """Options of `ShareConsumer` and `AsyncShareConsumer`."""
 
     group_id: str = option("", any_text, "Share group of the consumer, which is required.")
-    enable_metrics_push: bool = option(True, flag, METRICS_PUSH)
     fetch_min_bytes: int = option(1, Number(0), _MIN_BYTES)
     max_poll_records: int = option(
         500,

@@ -107,7 +107,7 @@ WITHOUT_EFFECT = frozenset(
     {
         # for a JVM, or for librdkafka's own threads and logs
         *("auto_include_jmx_reporter", "metric_reporters", "metrics_num_samples", "metrics_recording_level"),
-        *("metrics_sample_window_ms", "enable_metrics_push", "statistics_interval_ms", "builtin_features", "debug"),
+        *("metrics_sample_window_ms", "statistics_interval_ms", "builtin_features", "debug"),
         *("log_level", "log_queue", "log_thread_name", "log_connection_close", "logger", "enabled_events", "opaque"),
         *("internal_termination_signal", "enable_random_seed", "consume_callback_max_messages"),
         *("metrics_enabled", "metric_group_prefix", "selector", "kafka_client", "loop"),

@@ -264,6 +264,12 @@ class ClientOptions(TypedDict, total=False):
     """Limit of one response. A longer frame closes the connection. Values: at least 1,024 bytes. Default: 100 MiB.
     Other clients: receive.message.max.bytes (librdkafka)."""
 
+    enable_metrics_push: bool
+    """The client pushes metrics to the cluster while brokers subscribe to them (KIP-714). Brokers without a plug-in for
+    metrics of clients do not subscribe. Client and Admin push none by default, like Java's Admin. Default: False; of
+    FetchOptions: True; of ProducerOptions: True; of ConsumerOptions: True; of ScanOptions: True; of
+    ShareConsumerOptions: True. Other clients: enable.metrics.push (Java, librdkafka)."""
+
 
 class FetchOptions(ClientOptions, total=False):
     """Options of `kafwire.config.FetchConfig`, whose `help()` has the text of each."""
@@ -441,10 +447,6 @@ class ProducerOptions(ClientOptions, total=False):
     metrics_interval_ms: int
     """Time between two calls of metrics_hook. Values: at least 1 ms. Default: 30,000."""
 
-    enable_metrics_push: bool
-    """The client pushes metrics to the cluster while brokers subscribe to them (KIP-714). Brokers without a plug-in for
-    metrics of clients do not subscribe. Default: True. Other clients: enable.metrics.push (Java, librdkafka)."""
-
 
 class ConsumerOptions(FetchOptions, total=False):
     """Options of `kafwire.config.ConsumerConfig`, whose `help()` has the text of each."""
@@ -563,10 +565,6 @@ class ConsumerOptions(FetchOptions, total=False):
     metrics_interval_ms: int
     """Time between two calls of metrics_hook. Values: at least 1 ms. Default: 30,000."""
 
-    enable_metrics_push: bool
-    """The client pushes metrics to the cluster while brokers subscribe to them (KIP-714). Brokers without a plug-in for
-    metrics of clients do not subscribe. Default: True. Other clients: enable.metrics.push (Java, librdkafka)."""
-
 
 class ScanOptions(FetchOptions, total=False):
     """Options of `kafwire.config.ScanConfig`, whose `help()` has the text of each."""
@@ -577,10 +575,6 @@ class ShareConsumerOptions(FetchOptions, total=False):
 
     group_id: str
     """Share group of the consumer, which is required. Default: "". Other clients: group.id (Java, librdkafka)."""
-
-    enable_metrics_push: bool
-    """The client pushes metrics to the cluster while brokers subscribe to them (KIP-714). Brokers without a plug-in for
-    metrics of clients do not subscribe. Default: True. Other clients: enable.metrics.push (Java, librdkafka)."""
 
     fetch_min_bytes: int
     """A broker with fewer bytes waits for more, up to fetch_max_wait_ms. Values: at least 0 bytes. Default: 1. Other

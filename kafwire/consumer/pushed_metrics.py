@@ -1,4 +1,4 @@
-"""The numbers of consumers and share consumers for the metrics that clusters subscribe to (KIP-714)."""
+"""The numbers of clients that read or administer, for the metrics that clusters subscribe to (KIP-714)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,33 @@ class Membership(Protocol):
         """Return the time that readers have spent in reads so far."""
 
 
-class PushedConsumer:
-    """The source of one consumer's pushes; see `PushSource`."""
+class PushedClient:
+    """The source of the pushes of a `Client`, an `Admin` or a scan; see `PushSource`."""
+
+    def __init__(self, cluster: Cluster, kind: str) -> None:
+        self._cluster = cluster
+        self._kind = kind
+
+    def metrics(self) -> dict[str, Any]:
+        """Return a snapshot of all metrics."""
+        return {"connections": [each.stats() for each in self._cluster.connections if each.connects]}
+
+    def reading(self) -> Reading:
+        """Return the numbers of the standard metrics, and begin new maxima."""
+        connections = self._cluster.connections
+        reading = Reading(self._kind, self._cluster.connects, node_timings(connections))
+        reading.timings["consumer.fetch.manager.fetch.latency"] = timing_of(connections, *_FETCHING)
+        begin_peaks(connections)
+        return reading
+
+    def resource(self) -> Mapping[str, str]:
+        """Return the attributes of the client."""
+        rack = self._cluster.config.client_rack
+        return {"client_rack": rack} if rack else {}
+
+
+class PushedConsumer(PushedClient):
+    """The source of one consumer's pushes."""
 
     def __init__(
         self,
@@ -41,9 +66,9 @@ class PushedConsumer:
         group: GroupOffsets | None = None,
         membership: Membership | None = None,
     ) -> None:
-        self._cluster = cluster
+        super().__init__(cluster, "consumer")
         self._config = config
-        self.metrics = metrics
+        self._snapshot = metrics
         self._partitions = partitions
         self._member_id = member_id
         self._group = group
@@ -51,13 +76,14 @@ class PushedConsumer:
         self._last_ms = cluster.engine.now_ms()
         self._last_read_ms = 0.0 if membership is None else membership.read_ms()
 
+    def metrics(self) -> dict[str, Any]:
+        """Return a snapshot of all metrics."""
+        return self._snapshot()
+
     def reading(self) -> Reading:
         """Return the numbers of the standard metrics, and begin new maxima."""
-        connections = self._cluster.connections
-        reading = Reading("consumer", self._cluster.connects, node_timings(connections))
-        reading.timings["consumer.fetch.manager.fetch.latency"] = timing_of(connections, *_FETCHING)
+        reading = super().reading()
         reading.gauges["consumer.coordinator.assigned.partitions"] = float(self._partitions())
-        begin_peaks(connections)
         group = self._group
         if group is not None:
             commits = Timing(group.commit_ms_sum, group.commit_requests, group.commit_ms_peak)
@@ -86,6 +112,5 @@ class PushedConsumer:
             "group_id": config.group_id,
             "group_instance_id": getattr(config, "group_instance_id", None),
             "group_member_id": self._member_id(),
-            "client_rack": config.client_rack,
         }
-        return {key: value for key, value in found.items() if value}
+        return {**{key: value for key, value in found.items() if value}, **super().resource()}

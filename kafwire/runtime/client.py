@@ -11,7 +11,7 @@ from kafwire.handles import Closing
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
-    from kafwire.runtime.metrics_reporter import PushCalls
+    from kafwire.runtime.metrics_reporter import Pushing
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -41,7 +41,7 @@ class BlockingClient(EngineClient, Closing):
 class PushingClient(BlockingClient):
     """A client that pushes metrics to the cluster."""
 
-    _calls: PushCalls
+    _pushing: Pushing
 
     def client_instance_id(self, timeout: float | None = None) -> uuid.UUID:
         """Return the id by which the cluster knows the metrics that this client pushes (KIP-714).
@@ -59,4 +59,4 @@ class PushingClient(BlockingClient):
             KafkaConnectionError: no broker could be reached.
             KafkaTimeoutError: the cluster gave none in time, as it does without a plug-in.
         """
-        return self._run(self._calls.client_instance_id(timeout))
+        return self._run(self._pushing.instance_id_call(timeout))

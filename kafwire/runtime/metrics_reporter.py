@@ -83,6 +83,10 @@ class Subscribable(Protocol):
 
     when_subscribable: Callable[[], object] | None
 
+    @property
+    def config(self) -> Any:
+        """The options of the client."""
+
     async def refresh(self) -> None:
         """Connect to a broker, and fetch the metadata."""
 
@@ -126,6 +130,17 @@ class Pushing:
     def _begin(self) -> None:
         self._push = self._make(self._settled.set)
 
+    @property
+    def has_begun(self) -> bool:
+        """True once the subscription is requested; `close` takes time then."""
+        return self._push is not None
+
+    def instance_id_call(self, timeout: float | None) -> Work[uuid.UUID]:
+        """Check the time limit of a user's call, in seconds, and return the call."""
+        seconds = timeout_of(timeout)
+        limit_s = self._cluster.config.default_api_timeout_ms / 1000 if seconds is None else seconds
+        return partial(self.instance_id, limit_s)
+
     async def instance_id(self, timeout_s: float) -> uuid.UUID:
         """Return the client instance id, once the cluster has given it.
 
@@ -168,27 +183,3 @@ class Pushing:
         if self._push is not None:
             self._push.stop()
         self._settled.set()
-
-
-class PushingCore(Protocol):
-    """The core of a client that pushes metrics."""
-
-    @property
-    def config(self) -> Any:
-        """The options of the client."""
-
-    @property
-    def pushing(self) -> Pushing:
-        """The pushes of the client."""
-
-
-class PushCalls:
-    """The call of clients that push metrics, which document it."""
-
-    _core: PushingCore
-
-    def client_instance_id(self, timeout: float | None) -> Work[uuid.UUID]:
-        """Return the id of the metrics that the client pushes."""
-        seconds = timeout_of(timeout)
-        limit_s = self._core.config.default_api_timeout_ms / 1000 if seconds is None else seconds
-        return partial(self._core.pushing.instance_id, limit_s)

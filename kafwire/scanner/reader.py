@@ -116,12 +116,12 @@ class BoundedRead:
         cluster: Cluster,
         reading: Reading,
         found: Found,
+        on_end: Callable[[], object] | None = None,
         *,
-        owns: bool,
         title: str | None = None,
         force: bool = False,
     ) -> None:
-        """Read over the connections of `cluster`, which are closed at the end if `owns` is set."""
+        """Read over the connections of `cluster`, and call `on_end` on the engine at the end."""
         self._engine = engine
         self._reading = reading
         self.ranges = [r for r, _ in found]
@@ -155,7 +155,7 @@ class BoundedRead:
             deserializer=self._deserializers,
             timestamps=reading.window,
             waiter=reader_waiter(engine.waiter, lambda timeout_ms: engine.run(fetcher.readable, -1, timeout_ms)),
-            on_close=_closer(engine, cluster if owns else None, fetcher, self._bar),
+            on_close=_closer(engine, on_end, fetcher, self._bar),
         )
         self._handed_over = False
 
@@ -236,13 +236,15 @@ def _is_shown(progress: ProgressOption) -> bool:
     return progress == "force" or (sys.stderr is not None and sys.stderr.isatty())
 
 
-def _closer(engine: Engine, cluster: Cluster | None, fetcher: Fetcher, bar: Bar | None) -> Callable[[], None]:
+def _closer(
+    engine: Engine, on_end: Callable[[], object] | None, fetcher: Fetcher, bar: Bar | None
+) -> Callable[[], None]:
     """Return the function that ends a read, from any thread. A reference to the Scan would keep it from being freed."""
 
     def on_engine() -> None:
         fetcher.stop()
-        if cluster is not None:
-            cluster.shut()
+        if on_end is not None:
+            on_end()
 
     def closed() -> None:
         engine.start(on_engine)

@@ -113,7 +113,6 @@ _NO_EFFECT = frozenset(
         "auto.include.jmx.reporter",
         "allow.auto.create.topics",
         "client.dns.lookup",
-        "enable.metrics.push",
         "metrics.num.samples",
         "metrics.recording.level",
         "metrics.sample.window.ms",
@@ -136,7 +135,7 @@ _NO_EFFECT_READING = _NO_EFFECT | {
     "partition.assignment.strategy",
     "session.timeout.ms",
 }
-_NO_EFFECT_WRITING = (_NO_EFFECT - {"enable.metrics.push"}) | {"retries"}
+_NO_EFFECT_WRITING = _NO_EFFECT | {"retries"}
 
 
 @dataclass(frozen=True, slots=True)

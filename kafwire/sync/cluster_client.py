@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
-from kafwire.calls.client import client_cluster, keywords_of
+from kafwire.calls.client import client_core, keywords_of
 from kafwire.calls.tokens import TokenRequests
 from kafwire.handles import refuse_copy
-from kafwire.runtime.client import BlockingClient
+from kafwire.runtime.client import PushingClient
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
     from kafwire.config.typed_options import ClientOptions
 
 
-class ClusterClient(BlockingClient):
+class ClusterClient(PushingClient):
     """A connection to a cluster, and the calls of `_kind` over it."""
 
     __reduce_ex__ = refuse_copy
@@ -30,7 +30,8 @@ class ClusterClient(BlockingClient):
         engine: Engine | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
-        self._cluster = client_cluster(bootstrap_servers, options, engine)
+        self._core = client_core(bootstrap_servers, options, engine)
+        self._cluster, self._pushing = self._core.cluster, self._core.pushing
         self._engine = self._cluster.engine
         self._calls = self._kind(self._cluster)
         self._closed = False
@@ -55,8 +56,8 @@ class ClusterClient(BlockingClient):
         return cls(engine=engine, **keywords_of(options))
 
     def close(self) -> None:
-        """Close all connections. A second close does nothing, nor does a close in a forked child."""
+        """Push the last metrics, and close all connections. A second close, or one in a forked child, does nothing."""
         if self._closed or self._engine.is_over:
             return
         self._closed = True
-        self._engine.run(self._cluster.close)
+        self._engine.run(self._core.close)

@@ -107,6 +107,7 @@ class Consumer(PushingClient):
         self._engine = self._core.cluster.engine
         self._reading = BatchReader(self._core, self._engine, self._check)
         self._calls = ConsumerCalls(self._core, self._reading.hand)
+        self._pushing = self._core.pushing
         self._closed = False
         try:
             self._engine.run(self._core.start)

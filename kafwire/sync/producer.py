@@ -85,6 +85,7 @@ class Producer(RecordSender, ProducerNames, PushingClient):
 
     def _open(self, core: ProducerCore, serializers: Serializers | None) -> None:
         self._core, self._config, self._cluster = core, core.config, core.cluster
+        self._pushing = core.pushing
         self._calls = ProducerCalls(core)
         self._engine = self._cluster.engine
         self._accumulator = core.accumulator

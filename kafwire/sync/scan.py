@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from kafwire.calls.pushing_cluster import CONSUMER, PushingCluster
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, Timestamps
 from kafwire.errors import ConfigError, KafkaError
@@ -182,17 +183,18 @@ class Scan(BoundedRead, Closing):
         force: bool = False,
         engine: Engine | None = None,
     ) -> None:
-        owns = cluster is None
+        own = None
         if cluster is None:
             cluster = Cluster(default_engine() if engine is None else engine, reading.config)
+            own = PushingCluster(cluster, CONSUMER)
         running = cluster.engine
         try:
             found = running.run(find, cluster)
         except BaseException:
-            if owns:
-                running.run(cluster.close)
+            if own is not None:
+                running.run(own.close)
             raise
-        super().__init__(running, cluster, reading, found, owns=owns, title=title, force=force)
+        super().__init__(running, cluster, reading, found, own.end if own else None, title=title, force=force)
 
     def batches(self) -> Iterator[Batch]:
         """Iterate over the records as batches, each of one partition.

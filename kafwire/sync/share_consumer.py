@@ -76,6 +76,7 @@ class ShareConsumer(PushingClient):
         self._core = share_core(bootstrap_servers, options, engine, topics, columns, layout)
         self._engine = self._core.cluster.engine
         self._calls = ShareCalls(self._core)
+        self._pushing = self._core.pushing
         self._hand = self._calls.hand
         self._closed = False
         try:

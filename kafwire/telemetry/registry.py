@@ -72,10 +72,12 @@ class Metric:
 
     @property
     def exported_unit(self) -> str:
-        """The unit of exported values, as UCUM writes it for OpenTelemetry."""
+        """The unit of exported values, as UCUM writes it for OpenTelemetry, which wants nouns in the singular."""
         if self.unit in SECONDS:
             return "s"
-        return {"bytes": "By", "": "1"}.get(self.unit, f"{{{self.unit}}}")
+        noun, slash, time = self.unit.partition("/")
+        singular = noun.removesuffix("es" if noun.endswith("ches") else "s")
+        return {"bytes": "By", "": "1"}.get(self.unit, f"{{{singular}}}{slash}{time}")
 
     @property
     def factor(self) -> float:

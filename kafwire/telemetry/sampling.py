@@ -18,6 +18,7 @@ _KINDS = (
     ("longest_transaction_s", "outbox"),
     ("oldest_s", "stream"),
     ("rows_per_second", "spark"),
+    ("connections", "client"),  # others have this key too
 )
 
 
@@ -43,7 +44,7 @@ class Sample(NamedTuple):
 
 
 def kind_of(snapshot: Mapping[str, Any]) -> str:
-    """Return the kind of a snapshot: `producer`, `consumer`, `share_consumer`, `stream`, `outbox` or `spark`.
+    """Return the kind of a snapshot: `producer`, `consumer`, `share_consumer`, `stream`, `outbox`, `spark` or `client`.
 
     Raises:
         ConfigError: it is no snapshot of `metrics()`.
@@ -96,7 +97,7 @@ def samples(snapshot: Mapping[str, Any], labels: Mapping[str, str] | None = None
             yield from _of_query(query, given)
     elif kind == "spark":
         yield from _of_query(snapshot, given)
-    else:
+    elif kind != "client":
         yield from _of_dict(kind.capitalize(), snapshot, given)
     if kind not in {"outbox", "stream"}:
         yield from _of_rows("Connections", snapshot.get("connections", ()), given)

@@ -32,7 +32,7 @@ class Timing(NamedTuple):
 
 @dataclass
 class Reading:
-    """The numbers of one client now. `kind`: `producer` or `consumer`.
+    """The numbers of one client now. `kind`: the start of names, such as `producer` or `admin.client`.
 
     `nodes`: the latencies of requests, by broker. `timings`: others, by the standard name without `.avg` and `.max`;
     `totals`: sums, and `gauges`, by the standard name.

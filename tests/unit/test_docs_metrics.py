@@ -123,6 +123,14 @@ def test_each_line_of_the_dashboard_has_its_own_legend() -> None:
             assert set(re.findall(r"by \(([^)]*)\)", target["expr"])) == {legend}
 
 
+def test_no_event_lies_between_the_spans_of_two_points() -> None:
+    targets = [target for panel in dashboard.dashboard()["panels"] for target in panel.get("targets", ())]
+    for target in targets:
+        functions = re.findall(r"(?:rate|increase)\(\w+{[^}]*}\[(.*?)\]", target["expr"])
+        assert len(functions) == target["expr"].count("_total{")
+        assert set(functions) <= {"$__rate_interval"}
+
+
 def test_each_kind_of_client_can_be_chosen_on_the_dashboard() -> None:
     (variable,) = [each for each in dashboard.dashboard()["templating"]["list"] if each["name"] == "client"]
     (pattern,) = re.findall(r'^label_values\({__name__=~"(.+)"}, client\)$', variable["query"])
@@ -133,7 +141,7 @@ def test_the_dashboard_has_the_form_of_grafanas_schema() -> None:
     made = dashboard.dashboard()
     assert re.fullmatch(r"[\w-]{8,40}", made["uid"])
     names = {variable["name"] for variable in made["templating"]["list"]}
-    assert set(re.findall(r"\$\{?(\w+)", dashboard.text())) - {"__all"} == names
+    assert set(re.findall(r"\$\{?(\w+)", dashboard.text())) - {"__all", "__rate_interval"} == names
     assert len({panel["id"] for panel in made["panels"]}) == len(made["panels"])
     cells: set[tuple[int, int]] = set()
     for panel in made["panels"]:

@@ -80,7 +80,7 @@ def test_every_metric_has_an_instrument() -> None:
     assert provider.meter.name == "kafwire"
     made = provider.meter.made
     assert set(made) == {metric.otel_name for metric in METRICS if metric.name}
-    assert made["kafwire.producer.records"][::2] == ("counter", "{records}")
+    assert made["kafwire.producer.records"][::2] == ("counter", "{record}")
     assert made["kafwire.producer.queue_max"][::2] == ("gauge", "s")
     assert made["kafwire.connection.bytes_in"][::2] == ("counter", "By")
     assert made["kafwire.producer.compression_ratio"][::2] == ("gauge", "1")
