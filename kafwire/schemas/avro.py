@@ -139,11 +139,14 @@ class Avro(RegistryFormat):
 
     def _writing(self, ctx: SerializationContext) -> _Writing:
         """Return the schema to write, looked up at the first record of its subject."""
+        if self._text is not None and self._text not in self._types:
+            self._before_request(ctx)
         named = None if self._text is None else self._type(self._text)
         subject = subject_of(self._subject, ctx, "" if named is None else named.name)
         found = self._writings.get(subject)
         if found is not None:
             return found
+        self._before_request(ctx)
         if named is None or self._text is None:
             latest = self._registry.latest(subject)
             number, named = latest.id, latest.schema
@@ -165,7 +168,7 @@ class Avro(RegistryFormat):
         subject = subject_of(self._subject, ctx, record_name or "")
         found = self._latest.get(subject)
         if found is None:
-            found = self._latest[subject] = self._registry.latest(subject).schema
+            found = self._latest[subject] = self._latest_schema(subject).schema
         return found
 
     # --- rows -------------------------------------------------------------------------------------------------------
@@ -221,7 +224,10 @@ class Avro(RegistryFormat):
             return None
 
     def _writer(self, schema_id: SchemaId) -> Type:
-        return self._registry.registered(schema_id).schema
+        return self._registered(schema_id).schema
+
+    def _look_up(self, schema_id: SchemaId, ctx: SerializationContext) -> None:
+        self._reader(ctx, self._writer(schema_id).name)
 
     def _row_reader(self, schema_id: SchemaId, writer: Type, reader: Type) -> RowReader:
         found = self._rows.get((schema_id, reader))
@@ -294,7 +300,7 @@ class Avro(RegistryFormat):
     def _decoder(self, reader: Type) -> AvroDecoder:
         found = self._decoders.get(reader)
         if found is None:
-            found = AvroDecoder(reader, schema_of=self._registry.schema, on_bad="null", enums=self._enums)
+            found = AvroDecoder(reader, schema_of=self._writer, on_bad="null", enums=self._enums)
             self._decoders[reader] = found
         return found
 

@@ -15,6 +15,7 @@ from kafwire.registry.framing import ApicurioHeader, ApicurioPrefix, ConfluentPr
 from kafwire.registry.registered import PROTOBUF, Reference
 from kafwire.schemas.format import OnBadRecord
 from kafwire.schemas.registry_format import RegistryFormat
+from kafwire.schemas.schema_lookups import SchemaLookups
 from kafwire.schemas.subjects import Subject, subject_of
 from kafwire.serialization import SerializationContext
 
@@ -137,6 +138,8 @@ class Protobuf(RegistryFormat):
         subject = subject_of(self._subject, ctx, self._descriptor.full_name) if self._has_registry else ""
         found = self._writings.get(subject)
         if found is None:
+            if self._has_registry:
+                self._before_request(ctx)
             found = self._writings[subject] = self._found_writing(subject)
         return found
 
@@ -168,9 +171,18 @@ class Protobuf(RegistryFormat):
             made.append(found[each.name])
         return made
 
+    @property
+    def schema_lookups(self) -> SchemaLookups | None:
+        """The requests to the registry; None without one."""
+        return self._lookups if self._has_registry else None
+
+    def _look_up(self, schema_id: SchemaId, ctx: SerializationContext) -> None:
+        del ctx
+        self._check(schema_id)
+
     def _check(self, schema_id: SchemaId) -> None:
         """Raise `SchemaError` for the id of a schema that is none of Protobuf. The registry's client keeps schemas."""
-        found = self._registry.registered(schema_id)
+        found = self._registered(schema_id)
         if found.schema_type != PROTOBUF:
             raise SchemaError(f"it is a schema of type {found.schema_type}, not {PROTOBUF}")
 

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafwire.consumer.share.held_batch import bytes_of, offsets_of
+from kafwire.consumer.share.held_batch import bytes_of
+from kafwire.records._records import offsets_of
 
 KINDS = [1, 2, 3, 1, 0]
 
