@@ -1,4 +1,4 @@
-"""Values of recursive Avro schemas, which Arrow has no type for: their bytes, cut at the records that contain themselves.
+"""Recursive Avro schemas, which Arrow has no type for: bytes of values, cut at the records that contain themselves.
 
 A record that contains itself stands in a column as one text. `flat` is the schema of such columns, and `Splice` turns
 bytes of the one schema into bytes of the other.
@@ -18,7 +18,19 @@ from kafwire.avro.default import encode_leaf
 from kafwire.avro.schema import Type
 from kafwire.errors import SchemaError
 
-__all__ = ["MAX_LEVELS", "Malformed", "Splice", "as_text", "cycle_of", "encoded", "flat", "from_text", "recursive_names", "refused", "value_at"]
+__all__ = [
+    "MAX_LEVELS",
+    "Malformed",
+    "Splice",
+    "as_text",
+    "cycle_of",
+    "encoded",
+    "flat",
+    "from_text",
+    "recursive_names",
+    "refused",
+    "value_at",
+]
 
 MAX_LEVELS = 100  # records within each other in one value
 MAX_EMPTY_ITEMS = 10_000  # items without bytes in one value
@@ -321,7 +333,7 @@ def encoded(of: Type, value: Any, level: int = 0) -> bytes:
     elif of.kind in ("array", "map") and isinstance(value, list if of.kind == "array" else dict):
         assert of.items is not None
         names = [b""] * len(value) if of.kind == "array" else [encode_leaf(_STRING, each) for each in value]
-        inner = value if of.kind == "array" else list(value.values())
+        inner = list(value.values()) if isinstance(value, dict) else value
         items = [name + encoded(of.items, each, level) for name, each in zip(names, inner, strict=True)]
         return (varint(len(items)) + b"".join(items) if items else b"") + b"\0"
     elif of.kind not in ("record", "array", "map"):
