@@ -14,6 +14,7 @@ import kafwire
 from kafwire.bad_records import BadRecord
 from kafwire.errors import SchemaRegistryError, SerializationError
 from kafwire.registry import ConfluentHeader, SchemaRegistry
+from kafwire.stream import ConsumerSource, Pipeline
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.types import TopicPartition
 from tests.support.schema_registry import Reply
@@ -244,6 +245,27 @@ def test_a_batch_has_the_error_of_its_lookup_without_another_request(
             assert len(server.paths) == requests
 
     in_ticking_loop(server, main)
+
+
+def test_the_next_attempt_of_a_stream_asks_again(
+    cluster: KafkaCluster, server: TickedRegistry, topic_name: str
+) -> None:
+    values = written(cluster, server, topic_name, "avro")
+    avro = kafwire.Avro(registry_of(server), AVRO)
+    found: list[Any] = []
+
+    async def main() -> None:
+        server.replies.append(Reply(503))
+        options: dict[str, Any] = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}
+        async with kafwire.AsyncConsumer(
+            cluster.bootstrap, topics=topic_name, group_id=topic_name, value=avro, **options
+        ) as consumer:
+            pipeline = Pipeline().map(lambda record: found.append(record.value)).retry(2, backoff_s=0.001)
+            await pipeline.run_async(ConsumerSource(consumer, idle_s=0.5))
+
+    in_ticking_loop(server, main)
+    assert found == values
+    assert not server.replies
 
 
 def test_bad_records_are_reported_as_in_a_blocking_client(
