@@ -184,7 +184,8 @@ class Codec:
     `convert(data, topic, headers)` is its function, `alone(data)` the same if it takes no other argument (else None),
     `contextual(data, ctx)` the same if these are its arguments (else None), `column(column, ctx)` its method for
     columns, or None. `adds_nulls` is True if this method makes nulls of bad records, `arrow_type(ctx)` the type that
-    it makes, if the object has a method of this name. `serializer` and `deserializer` return it.
+    it makes, if the object has a method of this name. `lookups` are the `SchemaLookups` of a format with a registry, or
+    None. `serializer` and `deserializer` return it.
 
     Args:
         make: `serializer` or `deserializer`, for pickling.
@@ -202,7 +203,7 @@ class Codec:
 
     __slots__ = (
         *("_arguments", "_function", "_make", "_spec", "adds_nulls", "alone", "arrow_type"),
-        *("column", "contextual", "convert", "is_async"),
+        *("column", "contextual", "convert", "is_async", "lookups"),
     )
 
     def __init__(
@@ -222,6 +223,7 @@ class Codec:
         self.contextual: Final = function if arguments == _WITH_CTX else None
         self.convert: Final = arguments.adapted(function, part)
         self.column: Final = column
+        self.lookups: Final = getattr(spec, "schema_lookups", None)
         self.adds_nulls: Final = bool(getattr(spec, "adds_nulls", False))
         self.arrow_type: Final = getattr(spec, "arrow_type", None) if column is not None else None
         self.is_async: Final = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(

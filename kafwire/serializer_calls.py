@@ -5,14 +5,16 @@ None stays None, and is passed to neither. Their exceptions are raised as a `Ser
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from kafwire.errors import ConfigError, DecodeError, KafkaError, SerializationError
 from kafwire.records._records import Batch, Record, RecordIterator
 from kafwire.serialization import Codec, ColumnContext, Headers, SerializationContext
+from kafwire.serializer_signature import LoopContext, RequestNeeded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +31,8 @@ class Serializers:
         self._key = None if key is None else key.of("key")
         self._value = value
         self.has_columns = any(codec is not None and codec.column is not None for codec in (key, value))
+        self._sends_requests = any(codec is not None and codec.lookups is not None for codec in (key, value))
+        self._topics: set[str | None] = set()  # whose columns were converted
 
     @classmethod
     def of(cls, config: ProducerConfig, *, blocking: bool = False) -> Self | None:
@@ -53,15 +57,22 @@ class Serializers:
         return value, key, pairs or None
 
     async def serialize_awaited(
-        self, topic: str, value: Any, key: Any, headers: Any
+        self, topic: str, value: Any, key: Any, headers: Any, turn: Callable[[], Awaitable[None]]
     ) -> tuple[Any, Any, Headers | None]:
-        """Return the value, key and headers to send; serializers may be async."""
+        """Return the value, key and headers to send; serializers may be async.
+
+        Await `turn()` before a format's request to its registry, which runs in another thread.
+        """
         pairs = [] if headers is None else _pairs(headers)
         if self._key is not None and key is not None:
-            key = _bytes(await _awaited(self._key, key, topic, pairs, "key"), topic, "key")
+            key = _bytes(await _sent(self._key, key, topic, pairs, "key", turn), topic, "key")
         if self._value is not None and value is not None:
-            value = _bytes(await _awaited(self._value, value, topic, pairs, "value"), topic, "value")
+            value = _bytes(await _sent(self._value, value, topic, pairs, "value", turn), topic, "value")
         return value, key, pairs or None
+
+    def may_send_requests(self, topic: str | None) -> bool:
+        """Return True if the next columns for the topic may need a format's request to its registry."""
+        return self._sends_requests and topic not in self._topics
 
     def chunks(self, topic: str | None, data: Any) -> Iterator[Any]:
         """Yield the Arrow data to send: unchanged, or piece by piece if a serializer has a method for columns."""
@@ -88,7 +99,13 @@ class Serializers:
                     made = _column(codec, rows.column(at), ctx)
                     headers += ctx.headers
                     rows = rows.set_column(at, name, made)  # noqa: PLW2901
+            self._topics.add(topic)
             yield _with_headers(rows, headers) if headers else rows
+
+
+# "key" or "value", the `SchemaLookups` of its format, and the schema ids.
+Unresolved = list[tuple[str, Any, Any]]
+_Rows = TypeVar("_Rows", Batch, Record)
 
 
 class _Place(NamedTuple):
@@ -107,6 +124,8 @@ class Deserializers:
         self._key = None if key is None else key.of("key")
         self._value = value
         self._names = names
+        codecs = (("key", key), ("value", value))
+        self._lookups = [(part, each.lookups) for part, each in codecs if each is not None and each.lookups is not None]
         self.has_columns = any(codec is not None and codec.column is not None for codec in (key, value))
         self.is_async = any(codec is not None and codec.is_async for codec in (key, value))
 
@@ -133,6 +152,22 @@ class Deserializers:
         if self._value is not None and value is not None:
             value = _deserialized(self._value, value, topic, "value", record)
         return key, value
+
+    def unresolved(self, rows: Batch | Record) -> Unresolved:
+        """Return the schemas that a batch, or a record of bytes, needs from a registry. No request is sent."""
+        return [(part, each, ids) for part, each in self._lookups if (ids := each.unresolved(rows, part))]
+
+    def resolve(self, rows: _Rows, unresolved: Unresolved | None = None) -> _Rows:
+        """Look up schemas, and return the rows: their conversion sends no request then. Blocks; raises no error."""
+        for part, lookups, ids in self.unresolved(rows) if unresolved is None else unresolved:
+            lookups.resolve(rows.topic, part, ids)
+        return rows
+
+    async def resolve_again(self, rows: _Rows) -> None:
+        """Look up schemas in another thread, after the conversion of a record failed."""
+        if needed := self.unresolved(rows):
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, lambda: self.resolve(rows, needed))
 
     def deserialized(self, record: Record) -> Record:
         """Return the deserialized record of one whose key and value are bytes."""
@@ -288,6 +323,23 @@ async def _awaited(
         return await made if isinstance(made, Awaitable) else made
     except Exception as error:
         raise _failed(error, topic, part, record) from error
+
+
+async def _sent(
+    codec: Codec, data: Any, topic: str, headers: Headers, part: str, turn: Callable[[], Awaitable[None]]
+) -> Any:
+    """Call a serializer; a format that needs a request to its registry does so in another thread."""
+    if codec.lookups is None or codec.contextual is None:
+        return await _awaited(codec, data, topic, headers, part)
+    try:
+        try:
+            return codec.contextual(data, LoopContext(topic, part, headers))
+        except RequestNeeded:
+            await turn()
+            ctx = SerializationContext(topic, part, headers)
+            return await asyncio.get_running_loop().run_in_executor(None, codec.contextual, data, ctx)
+    except Exception as error:
+        raise _failed(error, topic, part, None) from error
 
 
 def _bytes(made: Any, topic: str, part: str) -> Any:

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 __all__ = [
     "Arguments",
     "ColumnContext",
+    "LoopContext",
+    "RequestNeeded",
     "SerializationContext",
     "arguments_of_function",
     "arguments_of_method",
@@ -48,6 +50,7 @@ class SerializationContext:
     """
 
     __slots__ = ("field", "headers", "offset", "partition", "row", "topic")
+    may_block = True  # False: a format raises `RequestNeeded` instead of sending a request
 
     def __init__(
         self,
@@ -79,6 +82,17 @@ class SerializationContext:
 
     def __repr__(self) -> str:
         return f"SerializationContext(topic={self.topic!r}, field={self.field!r}, headers={self.headers!r})"
+
+
+class RequestNeeded(Exception):
+    """The conversion needs a request, and its context must not block: repeat it in another thread."""
+
+
+class LoopContext(SerializationContext):
+    """The record of a key or value that is converted in an event loop."""
+
+    __slots__ = ()
+    may_block = False
 
 
 class ColumnContext(SerializationContext):

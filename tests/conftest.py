@@ -42,10 +42,10 @@ MAY_BE_SKIPPED = [
     *(
         (
             f"tests/conformance/test_confluent_{name}.py",
-            rf"confluent-kafka\[{name},schemaregistry\] is not installed",
+            rf"confluent-kafka\[{extras},schemaregistry\] is not installed",
             "an environment of before has confluent-kafka without its extras",
         )
-        for name in ("avro", "protobuf")
+        for name, extras in (("avro", "avro"), ("protobuf", "protobuf"), ("guids", "avro,protobuf"))
     ),
     (
         "tests/integration/cluster/test_kafka_cluster_gssapi.py",

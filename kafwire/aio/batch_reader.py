@@ -138,7 +138,16 @@ class BatchReading:
         size = self._core.fetcher.queue.ready(self._number)
         if self._reader is None or size is None or size >= INLINE_BYTES:
             return None
-        return self._reader.read(0, limit)
+        return self._if_resolved(self._reader.read(0, limit))
+
+    def _if_resolved(self, batch: Batch | None) -> Batch | None:
+        """Return the batch, or None if another thread looks up its schemas first; it is the next one then."""
+        deserializers = self._core.deserializers
+        if batch is None or deserializers is None or not (needed := deserializers.unresolved(batch)):
+            return batch
+        self._ownership = self._core.ownership_of(batch)
+        self._decoding = asyncio.get_running_loop().run_in_executor(None, deserializers.resolve, batch, needed)
+        return None
 
     async def _ready(self, limit: int) -> Batch | None:
         reader = self._reader
@@ -148,8 +157,11 @@ class BatchReading:
             if size is None:
                 return None
             if size < INLINE_BYTES or reader.is_withholding:
-                return reader.read(0, limit)
-            self._decoding = asyncio.get_running_loop().run_in_executor(None, self._decode, reader, limit)
+                batch = self._if_resolved(reader.read(0, limit))
+                if self._decoding is None:
+                    return batch
+            else:
+                self._decoding = asyncio.get_running_loop().run_in_executor(None, self._decode, reader, limit)
         try:
             batch = await asyncio.shield(self._decoding)
         except asyncio.CancelledError:
@@ -169,7 +181,8 @@ class BatchReading:
         """Decode in another thread. The batch may wait for its task, and lose its partition meanwhile."""
         batch = reader.read(0, limit)
         self._ownership = None if batch is None else self._core.ownership_of(batch)
-        return batch
+        deserializers = self._core.deserializers
+        return batch if batch is None or deserializers is None else deserializers.resolve(batch)
 
     def _still_owned(self, batch: Batch | None) -> Batch | None:
         """Return the batch that was decoded last, unless its partition is not owned any more."""

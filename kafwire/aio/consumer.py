@@ -121,6 +121,7 @@ class AsyncConsumer(StartedClient):
         self._begun = self._started = False
         self._closed = False
         self._returning = False
+        self._has_failed = False  # the conversion of the next record
         self._starting: asyncio.Task[None] | None = None  # a start that a poll began and did not wait for
         self._raised: KafkaError | None = None  # the error that a poll raised last
 
@@ -687,13 +688,25 @@ class _Records:
 
     async def _next(self) -> Record:
         while True:
-            record = next(self._records, None)
+            if self._consumer._has_failed:
+                await self._resolve_again()
+            try:
+                record = next(self._records, None)
+            except Exception:
+                self._consumer._has_failed = True
+                raise
             if record is not None:
                 return record
             batch = await self._consumer._reading.next(None, self._records.context, limit=0)
             if batch is None:
                 raise StopAsyncIteration
             self._consumer._feed(batch)
+
+    async def _resolve_again(self) -> None:
+        held, deserializers = self._records.batch, self._consumer._core.deserializers
+        if held is not None and deserializers is not None:
+            await deserializers.resolve_again(cast("Batch", held))
+        self._consumer._has_failed = False
 
 
 class _AwaitedRecords(_Records):

@@ -31,6 +31,7 @@ class LoopState:
     def __init__(self, loop: asyncio.AbstractEventLoop, budget: Budget) -> None:
         self.loop = loop
         self.senders: deque[RoomWaiter] = deque()  # senders that wait for room, in turn
+        self.last_sends: dict[str, asyncio.Future[None]] = {}  # by topic, while a serializer waits for a registry
         self._budget = budget
         self._waiting: dict[ProducerBatch, list[Callable[[], object]]] = {}
         self._news: deque[ProducerBatch | None] = deque()  # batches that are done; None: more room
@@ -101,6 +102,53 @@ class LoopState:
         self.senders.remove(place)
         self._budget.unlisten(self.more_room)
         self._wake_first()
+
+
+class SendTurn:
+    """The turn of one send to a topic: a serializer that waits for a registry must not change the order of sends.
+
+    All methods run in the loop of `state`.
+    """
+
+    __slots__ = ("_ahead", "_mine", "_state", "_topic")
+
+    def __init__(self, state: LoopState, topic: str) -> None:
+        self._state = state
+        self._topic = topic
+        self._mine: asyncio.Future[None] | None = None
+        self._ahead = state.last_sends.get(topic)
+        if self._ahead is not None:
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._mine is None:
+            self._mine = self._state.last_sends[self._topic] = self._state.loop.create_future()
+
+    async def wait(self) -> None:
+        """Let later sends wait, and wait until the send ahead has ended."""
+        self._begin()
+        if self._ahead is not None:
+            await asyncio.wait([self._ahead])
+
+    @property
+    def is_first(self) -> bool:
+        """True if no other send is ahead."""
+        return self._ahead is None or self._ahead.done()
+
+    def end(self) -> None:
+        """Let the next send go on; after a cancellation, once the send ahead has ended."""
+        if self._mine is not None:
+            if self.is_first:
+                self._pass()
+            else:
+                assert self._ahead is not None
+                self._ahead.add_done_callback(self._pass)
+
+    def _pass(self, _: object = None) -> None:
+        assert self._mine is not None
+        self._mine.set_result(None)
+        if self._state.last_sends.get(self._topic) is self._mine:
+            del self._state.last_sends[self._topic]
 
 
 class Waiter:

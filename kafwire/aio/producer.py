@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.aio.bridge import INLINE_BYTES, AwaitingPushingClient, on_engine
-from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
+from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState, SendTurn
 from kafwire.calls.producer import (
     Header,
     ProducerCalls,
@@ -256,8 +256,7 @@ class AsyncProducer(AsyncProducerNames, AwaitingPushingClient):
         if topic is not None and (not isinstance(topic, str) or topic not in self._accumulator.topics):
             await self._learn(loop_state, [topic], self._deadline(loop_state))
         rows.partition = check_partition(rows.partition)
-        size = getattr(data, "nbytes", None)
-        inline = isinstance(size, int) and size < INLINE_BYTES
+        inline = self._is_inline(topic, data)
         while not await self._pass(loop_state, rows, inline=inline):
             if rows.missing is not None:
                 await self._learn_partition(loop_state, rows.missing, self._deadline(loop_state))
@@ -277,6 +276,10 @@ class AsyncProducer(AsyncProducerNames, AwaitingPushingClient):
 
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:  # noqa: ARG002
         return (data,)
+
+    def _is_inline(self, topic: str | None, data: Any) -> bool:  # noqa: ARG002
+        size = getattr(data, "nbytes", None)
+        return isinstance(size, int) and size < INLINE_BYTES
 
     async def _pass(self, loop_state: LoopState, rows: RowsToSend, *, inline: bool) -> bool:
         if inline:
@@ -432,12 +435,21 @@ class _SerializingProducer(AsyncProducer):
         partition: int | None = None,
     ) -> AsyncDelivery:
         check_topic(topic)
-        value, key, headers = await self._serializers.serialize_awaited(topic, value, key, headers)
-        return await super().send(
-            topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition
-        )
+        turn = SendTurn(self._loops.here(), topic)
+        try:
+            value, key, headers = await self._serializers.serialize_awaited(topic, value, key, headers, turn.wait)
+            if not turn.is_first:
+                await turn.wait()
+            return await super().send(
+                topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition
+            )
+        finally:
+            turn.end()
 
     send.__doc__ = AsyncProducer.send.__doc__
 
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:
         return self._serializers.chunks(topic, data)
+
+    def _is_inline(self, topic: str | None, data: Any) -> bool:
+        return not self._serializers.may_send_requests(topic) and super()._is_inline(topic, data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kafwire.aio.bridge import AwaitedClosing
 from kafwire.errors import KafkaError
@@ -63,7 +63,7 @@ class AsyncScan(BoundedRead, AwaitedClosing):
         while True:
             if self._decoding is None:
                 loop = asyncio.get_running_loop()
-                self._decoding = loop.run_in_executor(None, self._reader.read, _LONGEST_WAIT_MS)
+                self._decoding = loop.run_in_executor(None, self._read)
             if self._busy:
                 raise KafkaError("a scan is read by one task at a time: wait for the other")
             self._busy = True
@@ -76,6 +76,11 @@ class AsyncScan(BoundedRead, AwaitedClosing):
                 yield batch
             elif self._reader.ended:  # it has closed itself
                 return
+
+    def _read(self) -> Batch | None:
+        """Read a batch, and look up its schemas, in another thread."""
+        batch = self._reader.read(_LONGEST_WAIT_MS)
+        return batch if batch is None or self._deserializers is None else self._deserializers.resolve(batch)
 
     def __aiter__(self) -> AsyncIterator[Record]:
         """Iterate over single records. A second loop continues where the first one stopped.
@@ -97,6 +102,8 @@ class AsyncScan(BoundedRead, AwaitedClosing):
 
     async def _each(self) -> AsyncIterator[Record]:
         deserializers, batches = self._deserializers, self.batches()
+        if deserializers is not None and self._records is not None and self._records.batch is not None:
+            await deserializers.resolve_again(cast("Batch", self._records.batch))
         while True:
             records = self._records
             if records is not None and deserializers is not None and deserializers.is_async:

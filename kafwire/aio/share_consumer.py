@@ -123,9 +123,14 @@ class AsyncShareConsumer(StartedClient):
         return True
 
     async def _decoded(self, fetched: FetchedRange) -> HeldBatch | None:
-        if len(fetched.data) < INLINE_BYTES:
-            return self._core.batch_of(fetched)
-        decoding = asyncio.get_running_loop().run_in_executor(None, self._core.batch_of, fetched)
+        loop = asyncio.get_running_loop()
+        if len(fetched.data) >= INLINE_BYTES:
+            decoding = loop.run_in_executor(None, self._core.resolved_batch_of, fetched)
+        else:
+            batch = self._core.batch_of(fetched)
+            if batch is None or not self._core.lacks_schemas(batch):
+                return batch
+            decoding = loop.run_in_executor(None, self._core.resolved, batch)
         try:
             return await asyncio.shield(decoding)
         except asyncio.CancelledError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kafwire.avro.recursive import refused
 from kafwire.avro.schema import Type
 from kafwire.errors import SchemaError
 from kafwire.value_columns.column import BOOLEAN, BYTES, FIXED, LIST, NULL, STRUCT, Column
@@ -67,6 +68,8 @@ class Columns:
     """
 
     def __init__(self, reader: Type, enums: Literal["string", "dictionary"] = "string") -> None:
+        if (problem := refused(reader)) is not None:
+            raise problem
         self.columns: list[Column] = []
         self._enums = enums
         if reader.kind == "record":

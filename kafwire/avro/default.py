@@ -31,6 +31,18 @@ def encode(of: Type, value: Any, path: str = "") -> bytes:
         raise SchemaError(f"Avro schema, {path or 'value'}: the default is not a valid {of}: {problem}") from None
 
 
+def encode_leaf(of: Type, value: Any) -> bytes:
+    """Return the bytes of a value of a type without inner ones, given as JSON has it.
+
+    Raises:
+        SchemaError: the value does not have the type.
+    """
+    try:
+        return _leaf(of, value)
+    except _Wrong as problem:
+        raise SchemaError(f"it is not a valid {of}: {problem}") from None
+
+
 class _Encoder:
     def __init__(self) -> None:
         self._values = 0

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from kafwire.avro.columns import Columns, Slot
 from kafwire.avro.default import encode
+from kafwire.avro.recursive import refused
 from kafwire.avro.schema import MISSING, Field, Type
 from kafwire.errors import SchemaError
 
@@ -58,6 +59,8 @@ def compile_program(writer: Type, columns: Columns) -> Compiled:
     Raises:
         SchemaError: the schemas do not match, or are too large.
     """
+    if (problem := refused(writer)) is not None:
+        raise problem
     compiler = _Compiler()
     try:
         compiler.resolve(writer, columns.root)
@@ -354,6 +357,7 @@ def _candidates(writer: Type, branches: list[Type]) -> Iterator[int]:
     if writer.name:
         yield from (i for i in same if branches[i].name == writer.name or _is_alias(writer, branches[i]))
         yield from (i for i in same if branches[i].short_name == writer.short_name)
+    yield from (i for i in same if branches[i].name == writer.name)  # a plain string before the text of a record
     yield from same
     for kind in _PROMOTIONS.get(writer.kind, ()):
         yield from (i for i, branch in enumerate(branches) if branch.kind == kind)

@@ -1,6 +1,6 @@
 """Avro schemas (the specification's chapter "Schema Declaration"): JSON to checked `Type`s.
 
-Names are resolved here. A recursive type is rejected: Arrow has no column for it.
+Names are resolved here. A record may contain itself: its `Type` is a cycle of objects then.
 """
 
 from __future__ import annotations
@@ -89,7 +89,6 @@ class Type:
 @dataclass(slots=True)
 class _Parser:
     known: dict[str, Type] = field(default_factory=dict)
-    unfinished: set[str] = field(default_factory=set)
 
     def parse(self, schema: Any, space: str, path: str, depth: int) -> Type:
         if depth > MAX_DEPTH:
@@ -125,8 +124,6 @@ class _Parser:
         if name in PRIMITIVES:
             return Type(name)
         for full in (name,) if "." in name or not space else (f"{space}.{name}", name):
-            if full in self.unfinished:
-                raise _wrong(path, f"the record {full!r} contains itself: recursive schemas have no Arrow columns")
             if full in self.known:
                 return self.known[full]
         raise _wrong(path, f"{name!r} is not a type that the schema has defined up to here")
@@ -148,7 +145,7 @@ class _Parser:
         declared = _member(schema, "fields", path)
         if not isinstance(declared, list):
             raise _wrong(path, f"'fields' of the record {name!r} is no array")
-        self.unfinished.add(name)
+        made = self._keep(Type("record", name, aliases))
         fields, seen = [], set[str]()
         for each in declared:
             if not isinstance(each, dict):
@@ -161,8 +158,8 @@ class _Parser:
             kind = self.parse(_member(each, "type", place), inner, place, depth + 1)
             others = tuple(_name_of(alias, place) for alias in _list(each, "aliases", place))
             fields.append(Field(own, kind, each.get("default", MISSING), others))
-        self.unfinished.discard(name)
-        return self._keep(Type("record", name, aliases, tuple(fields)))
+        object.__setattr__(made, "fields", tuple(fields))  # last, as a field may be of the record's own type
+        return made
 
     def _enum(self, schema: dict[str, Any], space: str, path: str) -> Type:
         name, _, aliases = self._define(schema, space, path)
@@ -194,7 +191,7 @@ class _Parser:
             _name_of(part, path)
         if full in PRIMITIVES:
             raise _wrong(path, f"the name {full!r} belongs to a primitive type")
-        if full in self.known or full in self.unfinished:
+        if full in self.known:
             raise _wrong(path, f"the name {full!r} is defined twice")
         inner = full.rpartition(".")[0]
         aliases = []

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from kafwire.avro.columns import Columns
 from kafwire.avro.default import encode
 from kafwire.avro.program import MAX_ATTEMPTS, MAX_OPERATIONS
+from kafwire.avro.recursive import refused
 from kafwire.avro.schema import MISSING, Type
 from kafwire.errors import SchemaError
 from kafwire.value_columns.node import Node
@@ -59,6 +60,8 @@ def compile_writer(schema: Type, columns: Node) -> Writing:
     Raises:
         SchemaError: the columns do not fit the schema; the message names the field.
     """
+    if (problem := refused(schema)) is not None:
+        raise problem
     if schema.kind != "record" and columns.format == "+s" and [each.name for each in columns.children] == ["value"]:
         columns = columns.children[0]
     compiler = _Compiler()

@@ -35,6 +35,7 @@ class ProtobufDecoder(ColumnDecoder):
             its digits as text, null in a dictionary, and the number.
         times: the unit of Timestamp and Duration, "us" or "ns". Digits below it are cut off, towards the past.
         max_bytes: the limit of the columns of one `Decoded`; a value that alone takes more is bad.
+        texts: the full names of message types that values have as a text instead of a message.
 
     Raises:
         SchemaError: the type has no fields, contains itself, or is too large.
@@ -58,6 +59,7 @@ class ProtobufDecoder(ColumnDecoder):
         enums: Enums = "string",
         times: Literal["us", "ns"] = "us",
         max_bytes: int = 1 << 30,
+        texts: frozenset[str] = frozenset(),
     ) -> None:
         descriptor = descriptor_of(message)
         if enums not in ("string", "dictionary", "number") or times not in ("us", "ns"):
@@ -66,7 +68,7 @@ class ProtobufDecoder(ColumnDecoder):
             )
         if check_id is not None and not framed:
             raise ConfigError("check_id needs framed=True: values without a schema id have none to check")
-        compiled = compile_message(descriptor, enums=enums, times=times)
+        compiled = compile_message(descriptor, enums=enums, times=times, texts=texts)
         super().__init__(compiled.columns, framed=framed, on_bad=on_bad, null_values=null_values, max_bytes=max_bytes)
         self._message_places = compiled.places
         self._check_id = check_id

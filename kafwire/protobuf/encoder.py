@@ -27,6 +27,7 @@ class ProtobufEncoder(ColumnEncoder):
     Args:
         message: a generated message class, or its descriptor.
         prefix: the bytes before each value, such as those of a framing with a schema id, and the message's indexes.
+        texts: the full names of message types whose columns are strings, which are written in place of a message.
 
     Raises:
         ConfigError: an argument is wrong.
@@ -38,12 +39,13 @@ class ProtobufEncoder(ColumnEncoder):
         [b'\x08\x07', b'']
     """
 
-    def __init__(self, message: Any, *, prefix: bytes = b"") -> None:
+    def __init__(self, message: Any, *, prefix: bytes = b"", texts: frozenset[str] = frozenset()) -> None:
         super().__init__(prefix)
+        self._texts = texts
         self._descriptor = descriptor_of(message)
 
     def _writer(self, node: Node) -> tuple[Writer, Sequence[str]]:
-        made = compile_writer(self._descriptor, node)
+        made = compile_writer(self._descriptor, node, self._texts)
         rows = [each.row() for each in made.operations]
         return ProtobufWriter(rows, made.count, made.tables, bytes(made.texts), node.number, node.count()), made.places
 

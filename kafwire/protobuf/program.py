@@ -76,13 +76,20 @@ class Compiled:
     places: list[str] = field(default_factory=lambda: [""])
 
 
-def compile_message(descriptor: Descriptor, *, enums: Enums = "string", times: Literal["us", "ns"] = "us") -> Compiled:
+def compile_message(
+    descriptor: Descriptor,
+    *,
+    enums: Enums = "string",
+    times: Literal["us", "ns"] = "us",
+    texts: frozenset[str] = frozenset(),
+) -> Compiled:
     """Compile a message type.
 
     Args:
         descriptor: the type.
         enums: the columns of enums: text, a dictionary of text, or numbers.
         times: the unit of Timestamp and Duration.
+        texts: the full names of message types that values have as a text instead.
 
     Raises:
         SchemaError: the type has no columns, contains itself, or is too large.
@@ -91,7 +98,7 @@ def compile_message(descriptor: Descriptor, *, enums: Enums = "string", times: L
         raise SchemaError(
             f"Protobuf message {descriptor.full_name} has no fields: there are no columns to decode it to"
         )
-    return _Compiler(enums, times).compile(descriptor)
+    return _Compiler(enums, times, texts).compile(descriptor)
 
 
 def descriptor_of(message: Any) -> Descriptor:
@@ -151,7 +158,8 @@ def varint(number: int) -> bytes:
 class _Compiler:
     """The compilation of one type. Each place of a message in the tree has columns and slots of its own."""
 
-    def __init__(self, enums: Enums, times: Literal["us", "ns"]) -> None:
+    def __init__(self, enums: Enums, times: Literal["us", "ns"], texts: frozenset[str]) -> None:
+        self._texts = texts
         self._enums = enums
         self._times = times
         self._made = Compiled()
@@ -176,8 +184,10 @@ class _Compiler:
         """Add a message whose fields become children of a struct's column, or its form's column."""
         if of.full_name in around:
             raise SchemaError(
-                f"Protobuf message, {path}: {of.full_name} contains itself, and Arrow has no type of such values: "
-                "give a type without that field, which decoding skips"
+                f"Protobuf message, {path}: {of.full_name} contains itself "
+                f"({' > '.join([*around[around.index(of.full_name) :], of.full_name])}), and Arrow has no recursive "
+                'types: read rows, let kafwire.Protobuf(recursive="json") make columns of JSON text, or give a type '
+                "without that field, which decoding skips"
             )
         if len(around) >= MAX_DEPTH:
             raise SchemaError(f"Protobuf message, {path}: messages are nested more than {MAX_DEPTH} deep")
@@ -258,6 +268,8 @@ class _Compiler:
             return kind, self._add(Column(column_kind, width, text, name, symbols=symbols)), 0
         kind = MESSAGE if of.type == MESSAGE_TYPE else GROUP
         inner = of.message_type
+        if inner.full_name in self._texts:
+            return STRING, self._add(Column(BYTES, 0, "u", name)), 0
         form = form_of(inner)
         if form == WRAPPER:
             _, column_kind, width, text = self._leaf(inner.fields[0])

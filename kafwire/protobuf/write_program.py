@@ -90,8 +90,8 @@ class Writing:
     places: list[str] = field(default_factory=lambda: [""])
 
 
-def compile_writer(descriptor: Descriptor, columns: Node) -> Writing:
-    """Make the program that writes a struct of columns as messages.
+def compile_writer(descriptor: Descriptor, columns: Node, texts: frozenset[str] = frozenset()) -> Writing:
+    """Make the program that writes a struct of columns as messages; the columns of the types `texts` are strings.
 
     Raises:
         SchemaError: the columns do not fit the message; the error names the field.
@@ -101,7 +101,7 @@ def compile_writer(descriptor: Descriptor, columns: Node) -> Writing:
             f"a column of Arrow format {columns.format!r} is no {descriptor.full_name}: the fields of a message are "
             "the columns of a struct, a pyarrow.RecordBatch or StructArray"
         )
-    compiler = _Compiler()
+    compiler = _Compiler(texts)
     compiler.made.operations = compiler.fields(descriptor, columns, "")
     compiler.made.count = len(compiler.made.operations)
     compiler.made.operations += compiler.inner
@@ -111,7 +111,8 @@ def compile_writer(descriptor: Descriptor, columns: Node) -> Writing:
 class _Compiler:
     """The compilation of one type: operations of inner messages and items follow those of the value."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: frozenset[str]) -> None:
+        self._texts = texts
         self.made = Writing()
         self.inner: list[Operation] = []
         self._symbols: dict[str, tuple[int, int]] = {}
@@ -199,6 +200,10 @@ class _Compiler:
         if of.type == GROUP_TYPE:
             raise SchemaError(f"{path}: groups of Protobuf are not written: use a message type without them")
         inner = of.message_type
+        if inner.full_name in self._texts:
+            if node.format not in _TEXTS:
+                raise _misfit(of, node, path, "a column of JSON text is needed")
+            return replace(base, code=BYTES, form=_TEXTS[node.format])
         form = form_of(inner)
         if form == WRAPPER and node.format != "+s":
             operation = self._value(inner.fields[0], node, path)

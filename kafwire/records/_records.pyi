@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex, final, overload
 
 import pyarrow as pa
@@ -100,6 +100,11 @@ class Records:
         """
 
 def task_context() -> object: ...
+def offsets_of(batch: Records) -> Sequence[int]:
+    """Return the offsets of a batch with records, as a range if they have no gaps. They must have been decoded."""
+
+def heads(batch: Records, keys: bool, length: int) -> dict[bytes, int]:
+    """Return the first `length` bytes of the keys, or values, each once, with its first row."""
 
 @final
 class RecordIterator:

@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport PyObject
 from libc.stdint cimport int8_t, int32_t, int64_t, uintptr_t
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
 from kafwire._codec cimport COLUMN_ROOM, DecodeSpec
 from kafwire.records._arrow cimport ArrowArray, Layout
@@ -535,6 +535,46 @@ cdef class Batch(Records):
     def __repr__(self):
         return (f"<kafwire Batch of {self.topic}-{self.partition}: {self.rows} records, "
                 f"offsets [{self.base_offset}, {self.next_offset})>")
+
+
+def offsets_of(Records batch):
+    """Return the offsets of a batch with records, as a range if they have no gaps. They must have been decoded."""
+    cdef const int64_t *offsets
+    if batch.away:
+        batch.fetch()
+    if batch.columns.offset is NULL or not batch.rows:
+        raise ValueError("the batch has no offsets")
+    offsets = <const int64_t *>batch.columns.offset.data + batch.columns.first
+    if offsets[batch.rows - 1] - offsets[0] + 1 == batch.rows:
+        return range(offsets[0], offsets[batch.rows - 1] + 1)
+    return [offsets[row] for row in range(batch.rows)]
+
+
+def heads(Records batch, bint keys, int64_t length):
+    """Return the first `length` bytes of the keys, or values, each once, with its first row: {head: row}."""
+    cdef const Bytes *column
+    cdef const int32_t *offsets
+    cdef const char *data
+    cdef const char *last = NULL
+    cdef int64_t row, at, size, last_size = -1
+    cdef dict found = {}
+    if batch.away:
+        batch.fetch()
+    column = &batch.columns.key if keys else &batch.columns.value
+    if column.offsets is NULL or column.data is NULL:
+        return found
+    offsets = <const int32_t *>column.offsets.data
+    data = <const char *>column.data.data
+    for row in range(batch.rows):
+        at = batch.columns.first + row
+        if column.nulls != 0 and not column.validity.data[at >> 3] >> (at & 7) & 1:
+            continue
+        size = min(length, <int64_t>(offsets[at + 1] - offsets[at]))
+        if size == last_size and memcmp(data + offsets[at], last, size) == 0:
+            continue
+        last, last_size = data + offsets[at], size
+        found.setdefault(PyBytes_FromStringAndSize(last, size), row)
+    return found
 
 
 seal_types(RecordIterator, Records, Batch)

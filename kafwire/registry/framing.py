@@ -112,6 +112,11 @@ class ConfluentPrefix:
         b'\x00\x00\x00\x00\x07payload'
     """
 
+    @property
+    def head_sizes(self) -> dict[int, int]:
+        """The number of bytes that hold the id, by the first byte."""
+        return {CONFLUENT_ID: 1 + _INT32.size, CONFLUENT_GUID: 1 + UUID_BYTES}
+
     def write(self, schema_id: SchemaId, payload: bytes, ctx: Context = None, *, indexes: bytes = b"") -> bytes:
         """Return the prefix, the indexes and the payload, as `Framing.write` does."""
         del ctx
@@ -191,6 +196,11 @@ class ApicurioPrefix:
     def __post_init__(self) -> None:
         if self.id_bytes not in (4, 8):
             raise ConfigError(f"id_bytes of Apicurio's prefix is 4 or 8, not {self.id_bytes!r}")
+
+    @property
+    def head_sizes(self) -> dict[int, int]:
+        """The number of bytes that hold the id, by the first byte."""
+        return {0: 1 + self.id_bytes}
 
     def write(self, schema_id: SchemaId, payload: bytes, ctx: Context = None, *, indexes: bytes = b"") -> bytes:
         """Return the prefix, the indexes and the payload, as `Framing.write` does."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kafwire.avro.decoder import AvroDecoder
 from kafwire.avro.encoder import AvroEncoder
+from kafwire.avro.recursive import Malformed, Splice, as_text, flat, from_text, recursive_names
 from kafwire.avro.schema import Type, parse
 from kafwire.bad_records import BadRecord
 from kafwire.errors import ConfigError, DecodeError, FramingError, SchemaError, UnknownSchemaError
@@ -47,7 +48,8 @@ class Avro(RegistryFormat):
     Written is `schema`, or the latest schema of the subject at the first write. Read is as the reader's schema: by
     Avro's rules a field that the writer did not have gets its default, and a field that the reader does not have is
     skipped. The reader's schema is `reader`, else `schema`, else the latest of the subject at the first read. A schema
-    that is a record has struct columns; docs/guide/avro.md has the types. A recursive schema is refused.
+    that is a record has struct columns; docs/guide/avro.md has the types. A record that contains itself is a dict in a
+    row; columns of it need `recursive="json"`.
 
     Args:
         registry: the registry, a `SchemaRegistry`.
@@ -59,6 +61,8 @@ class Avro(RegistryFormat):
         references: the schemas that `schema` and `reader` refer to, each a `Reference` to a version of a subject.
         on_bad: the outcome of bytes that cannot be decoded: "error", "null", or a function of a `BadRecord`.
         enums: "string", or "dictionary" for columns of Arrow's dictionary type.
+        recursive: "json": columns have the JSON text of a field whose record contains itself, in Avro's JSON encoding
+            and with the fields of its writer; row by row. "error": such columns are an error.
 
     Raises:
         SchemaError: a schema is not valid.
@@ -85,6 +89,7 @@ class Avro(RegistryFormat):
         references: Iterable[Reference] = (),
         on_bad: OnBadRecord = "error",
         enums: Any = "string",
+        recursive: Literal["error", "json"] = "error",
     ) -> None:
         super().__init__(
             registry,
@@ -97,6 +102,9 @@ class Avro(RegistryFormat):
         )
         if enums not in ("string", "dictionary"):
             raise ConfigError(f"enums is 'string' or 'dictionary', not {enums!r}")
+        if recursive not in ("error", "json"):
+            raise ConfigError(f"recursive is 'error' or 'json', not {recursive!r}")
+        self._recursive = recursive == "json"
         self._reader_text = None if reader is None else _text_of(reader)
         self._enums = enums
         if not self._references:  # without a request: mistakes show here
@@ -112,10 +120,11 @@ class Avro(RegistryFormat):
         self._writings: dict[str, _Writing] = {}  # by subject
         self._decoders: dict[Type, AvroDecoder] = {}  # by reader
         self._rows: dict[tuple[SchemaId, Type], RowReader] = {}
+        self._splices: dict[SchemaId, Splice] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         # The latest schemas are pickled: a copy reads the columns that its original announced.
-        made = ("_referred", "_types", "_writings", "_decoders", "_rows")
+        made = ("_referred", "_types", "_writings", "_decoders", "_rows", "_splices")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -139,11 +148,14 @@ class Avro(RegistryFormat):
 
     def _writing(self, ctx: SerializationContext) -> _Writing:
         """Return the schema to write, looked up at the first record of its subject."""
+        if self._text is not None and self._text not in self._types:
+            self._before_request(ctx)
         named = None if self._text is None else self._type(self._text)
         subject = subject_of(self._subject, ctx, "" if named is None else named.name)
         found = self._writings.get(subject)
         if found is not None:
             return found
+        self._before_request(ctx)
         if named is None or self._text is None:
             latest = self._registry.latest(subject)
             number, named = latest.id, latest.schema
@@ -151,7 +163,10 @@ class Avro(RegistryFormat):
             number = self._id_of(subject, self._text, self._references)
         schema_id = self._framed_id(number)
         prefix = self._framing.prefix(schema_id)
-        made = _Writing(schema_id, named, AvroEncoder(named, prefix=prefix or b""), prefix, [])
+        # A spliced value gets its prefix afterwards.
+        made = _Writing(schema_id, named, AvroEncoder(self._flat(named), prefix=prefix or b""), prefix, [])
+        if self._is_spliced(named):
+            made = made._replace(columns=AvroEncoder(flat(named)))
         self._writings[subject] = made
         return made
 
@@ -165,7 +180,7 @@ class Avro(RegistryFormat):
         subject = subject_of(self._subject, ctx, record_name or "")
         found = self._latest.get(subject)
         if found is None:
-            found = self._latest[subject] = self._registry.latest(subject).schema
+            found = self._latest[subject] = self._latest_schema(subject).schema
         return found
 
     # --- rows -------------------------------------------------------------------------------------------------------
@@ -221,7 +236,10 @@ class Avro(RegistryFormat):
             return None
 
     def _writer(self, schema_id: SchemaId) -> Type:
-        return self._registry.registered(schema_id).schema
+        return self._registered(schema_id).schema
+
+    def _look_up(self, schema_id: SchemaId, ctx: SerializationContext) -> None:
+        self._reader(ctx, self._writer(schema_id).name)
 
     def _row_reader(self, schema_id: SchemaId, writer: Type, reader: Type) -> RowReader:
         found = self._rows.get((schema_id, reader))
@@ -254,6 +272,8 @@ class Avro(RegistryFormat):
 
         writing = self._writing(ctx)
         made = writing.columns.encode(column).to_arrow()
+        if self._is_spliced(writing.schema):
+            return self._spliced(made, writing, ctx)
         if writing.prefix is not None or not self._framing.write(writing.schema_id, b"", ctx):
             return made  # the framing is a prefix, or a header, which the context has now
         rows = made.to_pylist()
@@ -282,7 +302,7 @@ class Avro(RegistryFormat):
             reader = self._reader_of_first(column, ctx)
             if reader is None:
                 return pa.nulls(len(column))
-        if self._framing in _NATIVE:
+        if self._framing in _NATIVE and not self._recursive:
             made, bad = self._column(self._decoder(reader), column)
             if any(column[each.row].as_py()[:1] == b"\1" for each in bad):  # a GUID, which the decoder does not read
                 made, bad = self._unframed(column, ctx, reader)
@@ -291,10 +311,44 @@ class Avro(RegistryFormat):
         self.report(bad, column, ctx)
         return made
 
+    # --- recursive schemas ------------------------------------------------------------------------------------------
+
+    def _flat(self, schema: Type) -> Type:
+        """Return the schema of columns: with texts for records that contain themselves, if the option says so."""
+        return flat(schema) if self._recursive else schema
+
+    def _is_spliced(self, schema: Type) -> bool:
+        return self._recursive and bool(recursive_names(schema))
+
+    def _spliced(self, made: pa.Array, writing: _Writing, ctx: SerializationContext) -> pa.Array:
+        """Replace the JSON texts in encoded values by the records, and frame the values."""
+        import pyarrow as pa
+
+        splice, values = Splice(writing.schema, from_text), []
+        for row, each in enumerate(made.to_pylist()):
+            try:
+                payload = None if each is None else splice.spliced(each)
+            except Malformed as problem:
+                raise ConfigError(f"row {row}: {problem}") from None
+            values.append(None if payload is None else self._framing.write(writing.schema_id, payload, ctx))
+        return pa.array(values, pa.binary())
+
+    def _without_recursion(self, schema_id: SchemaId, payload: bytes) -> bytes:
+        """Return a value with texts for the records that contain themselves. Raises `Malformed`."""
+        if not self._recursive:
+            return payload
+        found = self._splices.get(schema_id)
+        if found is None:
+            try:
+                found = self._splices[schema_id] = Splice(self._writer(schema_id), as_text)
+            except (SchemaError, UnknownSchemaError):
+                return payload  # the decoder reports it
+        return found.spliced(payload) if found.has_work else payload
+
     def _decoder(self, reader: Type) -> AvroDecoder:
         found = self._decoders.get(reader)
         if found is None:
-            found = AvroDecoder(reader, schema_of=self._registry.schema, on_bad="null", enums=self._enums)
+            found = AvroDecoder(self._flat(reader), schema_of=self._writer, on_bad="null", enums=self._enums)
             self._decoders[reader] = found
         return found
 
@@ -327,13 +381,17 @@ class Avro(RegistryFormat):
             if data is not None:
                 try:
                     schema_id, payload = self._framing.read(data, ctx.of_row(row))
+                    payload = self._without_recursion(schema_id, payload)
                     framed = b"\0" + numbers.setdefault(schema_id, len(numbers)).to_bytes(4, "big") + payload
-                except FramingError as error:
-                    bad.append(BadRecord(row, str(error)))
+                except (FramingError, Malformed) as error:
+                    bad.append(BadRecord(row, str(error), schema_id if isinstance(error, Malformed) else None))
             values.append(framed)
         ids = list(numbers)
         decoder = AvroDecoder(
-            reader, schema_of=lambda number: self._writer(ids[number]), on_bad="null", enums=self._enums
+            self._flat(reader),
+            schema_of=lambda number: self._flat(self._writer(ids[number])),
+            on_bad="null",
+            enums=self._enums,
         )
         made, found = self._column(decoder, values)
         bad += [each._replace(schema_id=None if each.schema_id is None else ids[each.schema_id]) for each in found]

@@ -10,6 +10,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from kafwire.avro.decoder import AvroDecoder
+from kafwire.avro.recursive import Malformed, flat, recursive_names, value_at
 from kafwire.avro.schema import MISSING, Field, Type
 from kafwire.errors import DecodeError, SchemaError
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 __all__ = ["RowReader", "RowWriter", "schema_object"]
+
+
+MAX_CONTAINERS = 400  # dicts, lists and tuples within each other, of a recursive schema
 
 
 class RowWriter:
@@ -39,7 +43,10 @@ class RowWriter:
         fastavro = _fastavro()
         self._write = fastavro.schemaless_writer
         self._schema = _parsed(fastavro, schema)
-        self._check = AvroDecoder(schema, writer=schema) if _has_unchecked_numbers(schema) else None
+        self._recursive = schema if recursive_names(schema) else None
+        self._check = None
+        if self._recursive is None and _has_unchecked_numbers(schema):
+            self._check = AvroDecoder(schema, writer=schema)
 
     def write(self, value: Any) -> bytes:
         """Return the bytes of a value.
@@ -53,11 +60,15 @@ class RowWriter:
         Raises:
             Exception: the value does not have the schema: fastavro's error, or a `DecodeError`.
         """
+        if self._recursive is not None:
+            _check_levels(value)
         file = io.BytesIO()
         self._write(file, self._schema, value, strict_allow_default=True)
         data = file.getvalue()
         if self._check is not None:
             self._check.decode([data])
+        elif self._recursive is not None:
+            _check_recursive(self._recursive, data)
         return data
 
 
@@ -82,10 +93,13 @@ class RowReader:
     def __init__(self, writer: Type, reader: Type | None) -> None:
         fastavro = _fastavro()
         if reader is not None:
-            AvroDecoder(reader, writer=writer)  # the same rules as for columns
+            AvroDecoder(flat(reader), writer=flat(writer))  # the same rules as for columns
         self._read = fastavro.schemaless_reader
         self._writer = _parsed(fastavro, writer)
         self._reader = None if reader is None else _parsed(fastavro, reader)
+        self._recursive = writer if recursive_names(writer) else None
+        if self._recursive is not None:
+            return
         self._named = AvroDecoder(writer, writer=writer)  # its errors name the field
         row = Type("record", "Row", fields=(Field("value", writer),))  # its bytes are those of `writer`
         # Items without bytes are skipped at once, however many: only a decoder of columns counts them.
@@ -104,16 +118,45 @@ class RowReader:
         Raises:
             DecodeError: the bytes are no value of the schema.
         """
-        try:
-            self._check.decode([data])
-        except DecodeError:
-            self._named.decode([data])
-            raise
+        if self._recursive is not None:
+            _check_recursive(self._recursive, data)
+        else:
+            try:
+                self._check.decode([data])
+            except DecodeError:
+                self._named.decode([data])
+                raise
         try:
             return self._read(io.BytesIO(data), self._writer, self._reader)
         except Exception as error:
             cause = f"{type(error).__name__}: {error}"
             raise DecodeError(f"fastavro cannot read the value: {cause}", row=0, cause=cause) from error
+
+
+def _check_recursive(schema: Type, data: bytes) -> None:
+    """Raise `DecodeError` for bytes that are no value of a recursive schema."""
+    try:
+        end = value_at(schema, data)[1]
+        if end != len(data):
+            raise Malformed(f"{len(data) - end} bytes follow the value, which ends at byte {end}")
+    except Malformed as problem:
+        raise DecodeError(str(problem), row=0, cause=str(problem)) from None
+
+
+def _check_levels(value: Any) -> None:
+    """Raise `ValueError` for a value that contains itself: fastavro would never end."""
+    level = [value]
+    for _ in range(MAX_CONTAINERS):
+        inner = {
+            id(child): child
+            for each in level
+            if isinstance(each, dict | list | tuple)
+            for child in (each.values() if isinstance(each, dict) else each)
+        }
+        if not inner:
+            return
+        level = list(inner.values())
+    raise ValueError(f"the value has more than {MAX_CONTAINERS} levels, or contains itself")
 
 
 def _fastavro() -> ModuleType:

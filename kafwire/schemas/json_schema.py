@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from kafwire import json_values
 from kafwire.errors import FramingError, SchemaError, UnknownSchemaError
 from kafwire.json_columns import JsonDecoder
 from kafwire.registry.client import SchemaRegistry
-from kafwire.registry.framing import ConfluentPrefix, Framing
+from kafwire.registry.framing import ConfluentPrefix, Framing, SchemaId
 from kafwire.registry.registered import JSON, Reference, Registered
 from kafwire.schemas.format import OnBadRecord
 from kafwire.schemas.json_types import arrow_type, check_depth, schema_of, validator_of
@@ -136,6 +137,7 @@ class JsonSchema(RegistryFormat):
             key = subject_of(self._subject, ctx, title if isinstance(title, str) else "")
         found = self._written.get(key)
         if found is None:
+            self._before_request(ctx)
             found = self._written[key] = self._found_writer(key)
         return found
 
@@ -150,7 +152,7 @@ class JsonSchema(RegistryFormat):
     def _latest_of(self, subject: str) -> Registered:
         found = self._latest.get(subject)
         if found is None:
-            found = self._latest[subject] = self._registry.latest(subject)
+            found = self._latest[subject] = self._latest_schema(subject)
         return found
 
     def _validator(self, registered: Registered) -> Any:
@@ -204,8 +206,15 @@ class JsonSchema(RegistryFormat):
     def _validator_of(self, schema_id: Any) -> Any:
         found = self._validators.get(schema_id)
         if found is None:
-            found = self._validators[schema_id] = self._validator(self._registry.registered(schema_id))
+            found = self._validators[schema_id] = self._validator(self._registered(schema_id))
         return found
+
+    def _look_up(self, schema_id: SchemaId, ctx: SerializationContext) -> None:
+        if self._own is None:  # the type of columns; rows do without
+            with contextlib.suppress(Exception):
+                self._columns_of(ctx)
+        if self._validate:
+            self._validator_of(schema_id)
 
     def deserialize_column(self, column: pa.Array, ctx: SerializationContext) -> pa.Array:
         """Decode a column of documents.

@@ -11,10 +11,12 @@ from kafwire.errors import ConfigError, FramingError, SchemaError, UnknownSchema
 from kafwire.protobuf.decoder import ProtobufDecoder
 from kafwire.protobuf.encoder import ProtobufEncoder
 from kafwire.protobuf.program import Enums, descriptor_of, indexes_of, varint
+from kafwire.protobuf.recursive import Malformed, Splice, as_text, from_text, recursive_types
 from kafwire.registry.framing import ApicurioHeader, ApicurioPrefix, ConfluentPrefix, Framing, GluePrefix, SchemaId
 from kafwire.registry.registered import PROTOBUF, Reference
 from kafwire.schemas.format import OnBadRecord
 from kafwire.schemas.registry_format import RegistryFormat
+from kafwire.schemas.schema_lookups import SchemaLookups
 from kafwire.schemas.subjects import Subject, subject_of
 from kafwire.serialization import SerializationContext
 
@@ -57,9 +59,11 @@ class Protobuf(RegistryFormat):
         on_bad: the outcome of bytes that cannot be decoded: "error", "null", or a function of a `BadRecord`.
         enums: "string", "dictionary" or "number", for columns.
         times: the unit of Timestamp and Duration in columns, "us" or "ns".
+        recursive: "json": columns have a field whose message type contains itself, such as google.protobuf.Struct, as
+            text in Protobuf's JSON form; row by row. "error": such columns are an error.
 
     Raises:
-        SchemaError: the message has no fields, or contains itself.
+        SchemaError: the message has no fields.
         ConfigError: an argument is wrong.
 
     Example:
@@ -83,6 +87,7 @@ class Protobuf(RegistryFormat):
         on_bad: OnBadRecord = "error",
         enums: Enums = "string",
         times: Literal["us", "ns"] = "us",
+        recursive: Literal["error", "json"] = "error",
     ) -> None:
         self._message = message
         self._descriptor = descriptor_of(message)
@@ -92,6 +97,8 @@ class Protobuf(RegistryFormat):
             raise ConfigError("framing and register need a registry")
         if isinstance(framing, GluePrefix):
             raise ConfigError(f"framing={framing!r} has another number of a message than Protobuf's serializers write")
+        if recursive not in ("error", "json"):
+            raise ConfigError(f"recursive is 'error' or 'json', not {recursive!r}")
         self._has_registry = registry is not None
         super().__init__(
             registry,  # type: ignore[arg-type] # not used without one
@@ -106,8 +113,11 @@ class Protobuf(RegistryFormat):
         self._times: Literal["us", "ns"] = times
         # The bytes between the schema id and the message; the first form is written, all are read.
         self._markers = self._markers_of(self._descriptor)
+        found = recursive_types(self._descriptor)
+        self._texts = found if recursive == "json" else frozenset[str]()
         self._forget()
-        self._decoder(framed=False)  # mistakes show here
+        if self._texts or not found:
+            self._decoder(framed=False)  # mistakes show here
 
     def _markers_of(self, descriptor: Any) -> list[bytes]:
         if isinstance(self._framing, ApicurioHeader | ApicurioPrefix):
@@ -120,9 +130,10 @@ class Protobuf(RegistryFormat):
     def _forget(self) -> None:
         self._writings: dict[str, _Writing] = {}  # by subject
         self._decoders: dict[bool, ProtobufDecoder] = {}  # by whether values are framed
+        self._splice: Splice | None = None  # of read messages
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("_writings", "_decoders", "_descriptor")
+        made = ("_writings", "_decoders", "_descriptor", "_splice")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -137,17 +148,21 @@ class Protobuf(RegistryFormat):
         subject = subject_of(self._subject, ctx, self._descriptor.full_name) if self._has_registry else ""
         found = self._writings.get(subject)
         if found is None:
+            if self._has_registry:
+                self._before_request(ctx)
             found = self._writings[subject] = self._found_writing(subject)
         return found
 
     def _found_writing(self, subject: str) -> _Writing:
         if not self._has_registry:
-            return _Writing(0, ProtobufEncoder(self._message), has_prefix=True)
+            return _Writing(0, ProtobufEncoder(self._message, texts=self._texts), has_prefix=not self._texts)
         if not self._references:
             self._references = tuple(self._imported(self._descriptor.file, {}))
         number = self._id_of(subject, _text_of(self._descriptor.file), self._references)
         schema_id = self._framed_id(number)
         prefix = self._framing.prefix(schema_id)
+        if self._texts:  # a spliced value is framed afterwards
+            return _Writing(schema_id, ProtobufEncoder(self._message, texts=self._texts), has_prefix=False)
         before = b"" if prefix is None else prefix + self._markers[0]
         return _Writing(schema_id, ProtobufEncoder(self._message, prefix=before), prefix is not None)
 
@@ -168,9 +183,18 @@ class Protobuf(RegistryFormat):
             made.append(found[each.name])
         return made
 
+    @property
+    def schema_lookups(self) -> SchemaLookups | None:
+        """The requests to the registry; None without one."""
+        return self._lookups if self._has_registry else None
+
+    def _look_up(self, schema_id: SchemaId, ctx: SerializationContext) -> None:
+        del ctx
+        self._check(schema_id)
+
     def _check(self, schema_id: SchemaId) -> None:
         """Raise `SchemaError` for the id of a schema that is none of Protobuf. The registry's client keeps schemas."""
-        found = self._registry.registered(schema_id)
+        found = self._registered(schema_id)
         if found.schema_type != PROTOBUF:
             raise SchemaError(f"it is a schema of type {found.schema_type}, not {PROTOBUF}")
 
@@ -271,9 +295,16 @@ class Protobuf(RegistryFormat):
         made = writing.columns.encode(column).to_arrow()
         if writing.has_prefix:
             return made
-        return pa.array(
-            [None if each is None else self._framed(each, writing, ctx) for each in made.to_pylist()], pa.binary()
-        )
+        values: list[bytes | None] = []
+        splice = Splice(self._descriptor, from_text) if self._texts else None
+        for row, each in enumerate(made.to_pylist()):
+            try:
+                payload = each if each is None or splice is None else splice.spliced(each)
+            except Malformed as problem:
+                raise ConfigError(f"row {row}: {problem}") from None
+            framed = payload is not None and self._has_registry
+            values.append(self._framed(payload, writing, ctx) if framed else payload)
+        return pa.array(values, pa.binary())
 
     def deserialize_column(self, column: pa.Array, ctx: SerializationContext) -> pa.Array:
         """Decode a column.
@@ -289,7 +320,9 @@ class Protobuf(RegistryFormat):
             DecodeError: bytes cannot be decoded, and `on_bad` is "error".
             SchemaRegistryError: the registry does not respond.
         """
-        if not self._has_registry:
+        if self._texts:
+            made, bad = self._by_rows(column, ctx)
+        elif not self._has_registry:
             made, bad = self._decoder(framed=False).to_column(column)
         else:
             made, bad = None, []
@@ -313,7 +346,8 @@ class Protobuf(RegistryFormat):
                     schema_id, payload = self._unframed(data, ctx.of_row(row))
                     if schema_id is not None:
                         self._check(schema_id)
-                except (FramingError, SchemaError, UnknownSchemaError) as error:
+                    payload = self._without_recursion(payload)
+                except (FramingError, SchemaError, UnknownSchemaError, Malformed) as error:
                     payload = None
                     bad.append(BadRecord(row, str(error), schema_id))
             values.append(payload)
@@ -321,6 +355,20 @@ class Protobuf(RegistryFormat):
         made, found = self._decoder(framed=False).to_column(values)
         bad += [each._replace(schema_id=ids[each.row]) for each in found]
         return made, sorted(bad, key=lambda each: each.row)
+
+    def _without_recursion(self, payload: bytes) -> bytes:
+        """Return a message with texts for fields that contain themselves. Raises `Malformed`."""
+        if not self._texts:
+            return payload
+        from google.protobuf.message import DecodeError as ParseError
+
+        try:
+            whole = self._message.FromString(payload).SerializeToString()  # pieces of a message are merged
+        except ParseError as problem:
+            raise Malformed(str(problem)) from None
+        if self._splice is None:
+            self._splice = Splice(self._descriptor, as_text)
+        return self._splice.spliced(whole)
 
     def _decoder(self, *, framed: bool) -> ProtobufDecoder:
         found = self._decoders.get(framed)
@@ -332,6 +380,7 @@ class Protobuf(RegistryFormat):
                 on_bad="null",
                 enums=self._enums,
                 times=self._times,
+                texts=self._texts,
             )
         return found
 

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from kafwire.errors import ConfigError, UnknownSchemaError
 from kafwire.registry.framing import ConfluentHeader, ConfluentPrefix, Framing, GluePrefix, SchemaId
-from kafwire.registry.registered import Reference
+from kafwire.registry.registered import Reference, Registered
 from kafwire.schemas.format import Format, OnBadRecord
+from kafwire.schemas.schema_lookups import SchemaLookups
 from kafwire.schemas.subjects import Subject, check_subject
+from kafwire.serialization import SerializationContext
+from kafwire.serializer_signature import RequestNeeded
 
 if TYPE_CHECKING:
     from kafwire.registry.client import SchemaRegistry
@@ -56,9 +59,35 @@ class RegistryFormat(Format):
         self._framing: Framing = ConfluentPrefix() if framing is None else framing
         self._register = register
         self._references = tuple(references)
+        self._lookups = SchemaLookups(self._framing, self._look_up)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._registry!r})"
+
+    @property
+    def schema_lookups(self) -> SchemaLookups | None:
+        """The requests to the registry; None without one."""
+        return self._lookups
+
+    def _look_up(self, schema_id: SchemaId, ctx: SerializationContext) -> None:
+        """Send the requests that a record with this schema id needs.
+
+        Raises:
+            Exception: a request failed, or the schema cannot be used.
+        """
+        raise NotImplementedError
+
+    def _registered(self, schema_id: SchemaId) -> Registered:
+        return self._lookups.call(self._registry.registered, schema_id)
+
+    def _latest_schema(self, subject: str) -> Registered:
+        return self._lookups.call(self._registry.latest, subject)
+
+    @staticmethod
+    def _before_request(ctx: SerializationContext) -> None:
+        """Raise `RequestNeeded` if the caller must not block."""
+        if not ctx.may_block:
+            raise RequestNeeded
 
     def _id_of(self, subject: str, text: str, references: Iterable[Reference]) -> int:
         """Return the id of a schema to write.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafwire.consumer.offsets.completed_offsets import CompletedOffsets
 from kafwire.records._records import Batch, Record
+from kafwire.serializer_calls import Deserializers
 from kafwire.stream.batching import Batcher
 from kafwire.stream.elements import Abandoned, Element, Gathered, Origin, covers, end_of, records_of
 from kafwire.stream.errors import NotNow
@@ -111,8 +112,10 @@ class PartitionRun:
         self._is_delayed = self.where.topic in stream.retry_topics
         self._batcher = self._new_batcher()
         self._folding = self._new_folding()
-        deserializers = getattr(partition, "deserializers", None)
-        self._decoding = None if deserializers is None else section((Map(deserializers.deserialized),), "deserializer")
+        self._deserializers: Deserializers | None = getattr(partition, "deserializers", None)
+        self._decoding: Section | None = None
+        if self._deserializers is not None:
+            self._decoding = section((Map(self._deserializers.deserialized),), "deserializer")
         on_change = getattr(partition, "on_change", None)
         if on_change is not None:
             on_change(self.look)
@@ -464,6 +467,8 @@ class PartitionRun:
                 attempt = 1  # the next value is at the same place
             elif not isinstance(run.error, NotNow):
                 attempt += 1
+                if steps is self._decoding and self._deserializers is not None and isinstance(run.origin, Record):
+                    await self._deserializers.resolve_again(run.origin)
         self._section = None
         return run.values, run.origins
 

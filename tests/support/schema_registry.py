@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
 import ssl
 from collections import deque
@@ -16,7 +17,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import UUID
 
 import trustme
 
@@ -57,7 +58,11 @@ class _Stored:
 
     @property
     def guid(self) -> UUID:
-        return uuid5(NAMESPACE_URL, f"{self.kind} {self.text} {self.references}")
+        """Confluent's: MD5 of the text and of each reference (`Schema.updateHash`, `SchemaReference.updateHash`)."""
+        made = hashlib.md5(self.text.encode(), usedforsecurity=False)
+        for each in self.references:
+            made.update(each["name"].encode() + each["subject"].encode() + each["version"].to_bytes(4, "big"))
+        return UUID(bytes=made.digest())
 
 
 @dataclass
@@ -247,11 +252,12 @@ class RegistryServer(LocalHttpServer):
         text, kind, references = self._parsed(body)
         for stored in self._listed(subject, deleted=False).values():
             if _same(stored, text, kind, references):
-                return _json({"id": stored.id})
+                return _json({"id": stored.id, "guid": str(stored.guid)})
         found = self._incompatible(subject, text, kind, references, None)
         if found:
             return error(409, 409, f"Schema being registered is incompatible with an earlier schema: {found}")
-        return _json({"id": self._add(subject, text, kind, references).id})
+        made = self._add(subject, text, kind, references)
+        return _json({"id": made.id, "guid": str(made.guid)})
 
     def _add(self, subject: str, text: str, kind: str, references: list[dict[str, Any]]) -> _Stored:
         made = next((each for each in self.subjects.by_id.values() if _same(each, text, kind, references)), None)

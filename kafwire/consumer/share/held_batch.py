@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafwire.consumer.share.acquired import ACCEPT, OPEN, REJECT, RELEASE, RENEW
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.records._records import offsets_of
 
 if TYPE_CHECKING:
     from kafwire.cluster.cluster import Cluster
@@ -149,14 +150,6 @@ class HeldBatch:
             raise KafkaError(f"offset {offset} is not in this batch of {self.topic}-{self.partition}")
         if not self.acquired.say(offset, kind):
             raise KafkaError(f"{self.topic}-{self.partition}, offset {offset}: it is acknowledged already")
-
-
-def offsets_of(batch: Batch) -> Sequence[int]:
-    """Return the offsets of a batch's records."""
-    first, last = batch[0].offset, batch[-1].offset
-    if last - first + 1 == len(batch):
-        return range(first, last + 1)
-    return [record.offset for record in batch]
 
 
 def bytes_of(kinds: Any) -> bytes | None:

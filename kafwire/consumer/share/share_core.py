@@ -50,6 +50,7 @@ class ShareCore:
         self.closed = False
         self._member_id = new_member_id(cluster.engine.random.getrandbits(128))
         self.fetcher = ShareFetcher(cluster, config, lambda: self._member_id)
+        self._deserializers = deserializers
         self._decoder = AcquiredDecoder(config, layout, deserializers)
         self.open_batches = OpenBatches()
         self._owned: set[Partition] = set()
@@ -148,6 +149,21 @@ class ShareCore:
         if timeout_ms < 0:
             return None
         return Silence(self.cluster.engine.now_ms(), timeout_ms, self.config.default_api_timeout_ms)
+
+    def lacks_schemas(self, batch: HeldBatch) -> bool:
+        """Return True if the batch has schema ids that its format does not know."""
+        return self._deserializers is not None and bool(self._deserializers.unresolved(batch.batch))
+
+    def resolved(self, batch: HeldBatch) -> HeldBatch | None:
+        """Look up the schemas of a batch, in the calling thread, and return the batch."""
+        if self._deserializers is not None:
+            self._deserializers.resolve(batch.batch)
+        return batch
+
+    def resolved_batch_of(self, fetched: FetchedRange) -> HeldBatch | None:
+        """Decode a range as `batch_of` does, and look up its schemas."""
+        batch = self.batch_of(fetched)
+        return None if batch is None else self.resolved(batch)
 
     def batch_of(self, fetched: FetchedRange) -> HeldBatch | None:
         """Decode a range in the calling thread; return None if it has no records to deliver.

@@ -8,7 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafwire.consumer.share.held_batch import bytes_of, offsets_of
+from kafwire.consumer.share.held_batch import bytes_of
+from kafwire.records import encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._record_batches import decode_chunks
+from kafwire.records._records import offsets_of
 
 KINDS = [1, 2, 3, 1, 0]
 
@@ -49,14 +53,8 @@ def test_any_other_is_not(column: Any) -> None:
     assert bytes_of(column) is None
 
 
-class Record:
-    """A record with an offset only."""
-
-    def __init__(self, offset: int) -> None:
-        self.offset = offset
-
-
-@pytest.mark.parametrize("offsets", [[5], [5, 6, 7], [5, 7], [5, 6, 9, 10]])
-def test_offsets_are_those_of_the_records(offsets: list[int]) -> None:
-    batch: Any = [Record(offset) for offset in offsets]
-    assert list(offsets_of(batch)) == offsets
+@pytest.mark.parametrize("bases", [[(5, 1)], [(5, 3)], [(5, 1), (7, 1)], [(5, 2), (9, 2)]])
+def test_offsets_are_those_of_the_records(bases: list[tuple[int, int]]) -> None:
+    wire = b"".join(encode_batch([b"v"] * count, base_offset=base) for base, count in bases)
+    (batch,) = decode_chunks(wire, Layout("t", 0))
+    assert list(offsets_of(batch)) == [base + at for base, count in bases for at in range(count)]
