@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.support.java.admin_comparison import all_comparisons
+from kafwire.testing.cluster.kafka import OLDEST_VERSION
+from tests.support.java.admin_comparison import NOT_IN_OLDEST, all_comparisons
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "admin.md"
 _ROW = re.compile(r"^\| `(\w+)` \| (.+?) \|(.*)\|$", re.MULTILINE)
-_NAMED = re.compile(r"`test_java_admin\[\w+\]`(?:, )?")
+_NAMED = re.compile(r"`test_java_admin\[\w+\]`(?: \(not on 3\.9\.1: [^)]*\))?(?:, )?")
 
 
 def with_compared(text: str) -> str:
@@ -22,7 +23,8 @@ def with_compared(text: str) -> str:
     def row(found: re.Match[str]) -> str:
         method, ours, cell = found.groups()
         other = _NAMED.sub("", cell).strip()
-        named = [f"`test_java_admin[{method}]`"] * (method in compared)
+        gap = f" (not on {OLDEST_VERSION}: {NOT_IN_OLDEST[method]})" if method in NOT_IN_OLDEST else ""
+        named = [f"`test_java_admin[{method}]`{gap}"] * (method in compared)
         text = ", ".join([*named, *([other] if other else [])])
         return f"| `{method}` | {ours} | {text} |" if text else f"| `{method}` | {ours} | |"
 

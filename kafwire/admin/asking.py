@@ -46,6 +46,7 @@ async def ask(
     order = list(left)
     outcomes: dict[K, V | KafkaError] = {}
     problems: dict[K, KafkaError] = {}
+    sent: set[K] = set()
     limit_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
 
     def take(broker: int | None, found: Mapping[K, V | KafkaError], asked: Iterable[K]) -> None:
@@ -68,6 +69,7 @@ async def ask(
 
     async def ask_broker(broker: int, asked: list[K]) -> None:
         found: Mapping[K, V | KafkaError]
+        sent.update(asked)
         try:
             found = await send(broker, asked)
         except KafkaError as error:
@@ -92,7 +94,7 @@ async def ask(
                 if left:
                     failures += 1
                     await asyncio.sleep(cluster.backoff_ms(failures) / 1000)
-    outcomes |= {key: _late(what, limit_ms, problems.get(key)) for key in left}
+    outcomes |= {key: _late(what, limit_ms, problems.get(key), was_sent=key in sent) for key in left}
     errors = {key: its for key in order if isinstance(its := outcomes[key], KafkaError)}
     return Outcomes({key: its for key in order if not isinstance(its := outcomes[key], KafkaError)}, errors)
 
@@ -114,12 +116,15 @@ def one_by_one(send_one: Callable[[int, K], Awaitable[V | KafkaError]]) -> Send[
 
 
 MISSING: Any = object()
+UNCERTAIN = "the cluster may have made the change: look before you repeat the call"
+_READS = ("describing", "listing")  # calls that change nothing
 
 
-def _late(what: str, limit_ms: float, last: KafkaError | None) -> KafkaError:
+def _late(what: str, limit_ms: float, last: KafkaError | None, *, was_sent: bool) -> KafkaError:
     """Return the error of a key that has no outcome at the time limit."""
     kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
-    return kind(f"{what} did not succeed within {round(limit_ms / 1000, 2):g} s: {last or 'no response'}")
+    text = f"{what} did not succeed within {round(limit_ms / 1000, 2):g} s: {last or 'no response'}"
+    return kind(text if not was_sent or what.startswith(_READS) else f"{text}; {UNCERTAIN}")
 
 
 def error_of(part: Any, what: str, api: str, **names: Any) -> KafkaError | None:

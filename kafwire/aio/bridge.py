@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 from kafwire.errors import KafkaError
 from kafwire.runtime.client import EngineClient
 from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.retrieval import retrieve
 
 if TYPE_CHECKING:
     from kafwire.runtime.metrics_reporter import Pushing
@@ -100,8 +101,7 @@ class _Crossing(Generic[_T]):
 
     def _on_done(self, task: asyncio.Task[_T]) -> None:
         """Report the end of the coroutine. On the engine."""
-        if not task.cancelled():
-            task.exception()  # marks it as retrieved, in case no caller is left
+        retrieve(task)
         with contextlib.suppress(RuntimeError):  # the user's loop was closed without waiting for this
             self._loop.call_soon_threadsafe(self._arrive)
 

@@ -13,6 +13,7 @@ from kafwire.errors import AuthenticationError, KafkaConnectionError, broker_err
 from kafwire.foreign_text import printable
 from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.retrieval import retrieve
 
 if TYPE_CHECKING:
     from kafwire.security.login import Login
@@ -172,5 +173,4 @@ class Authentication:
 
     def _on_late(self, call: asyncio.Future[Any]) -> None:
         self._hung -= 1
-        if not call.cancelled():
-            call.exception()  # retrieves the error: the caller no longer waits
+        retrieve(call)

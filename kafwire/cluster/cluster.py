@@ -22,7 +22,7 @@ from kafwire.cluster.metadata_refresh import Refresher
 from kafwire.cluster.next_broker import NextBroker
 from kafwire.cluster.node import Node
 from kafwire.cluster.reachability_log import Reach
-from kafwire.cluster.topic_lookup import TopicCreation, TopicSearch, UnknownTopic
+from kafwire.cluster.topic_lookup import CreationSetting, TopicCreation, TopicSearch, UnknownTopic
 from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
@@ -71,6 +71,7 @@ class Cluster:
         self._seen: set[str] = set()
         self._refresher = Refresher(engine, config, self._refresh)
         self._creation = TopicCreation(self._create_topics)
+        self.creation_setting = CreationSetting(engine, self.known)
         self._searches: Counter[str] = Counter()  # running searches by topic
         self.coordinators: dict[tuple[int, str], int] = {}  # broker ids, by key type and key
         self._next_broker = NextBroker(engine.random, lambda node: self._node(node).is_overdue)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from kafwire.cluster.backoff import delay_ms
 from kafwire.config import ClientConfig
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import cluster_log as log
+from kafwire.runtime.retrieval import retrieve
 
 
 class Refresher:
@@ -106,9 +106,3 @@ class Refresher:
             wait = min(delay_ms(self._in_vain + 1, base, limit, self._engine.random.random()), limit)
             self._ended_ms = self._engine.now_ms()
             self._not_before_ms = self._ended_ms + wait
-
-
-def retrieve(task: asyncio.Future[Any]) -> None:
-    """Retrieve the exception of a task that no caller may await any more, so that asyncio does not log it."""
-    if not task.cancelled():
-        task.exception()

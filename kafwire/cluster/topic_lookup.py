@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.metadata import Metadata, TopicInfo
-from kafwire.cluster.metadata_refresh import retrieve
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, ProtocolError, broker_error
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import cluster_log as log
+from kafwire.runtime.retrieval import retrieve
 
 # Not every broker knows a new topic yet. A broker that shares its cores has been seen to take more than 0.7 s.
 # (librdkafka waits 30 s, `topic.metadata.propagation.max.ms`; Java's producer all of `max.block.ms`.)
@@ -21,6 +21,8 @@ UNKNOWN_TOPIC_RESPONSES = 4
 UNKNOWN_TOPIC_MS = 3_000
 BROKER_RESOURCE = 4
 AUTO_CREATE = "auto.create.topics.enable"
+# A broker changes the setting only by a restart.
+CREATION_SETTING_MS = 10_000
 
 
 class UnknownResponses:
@@ -81,11 +83,51 @@ class TopicCreation:
                 del self._requests[name]
 
 
+class CreationSetting:
+    """Whether a broker's configuration lets it create topics on request. Runs on the engine.
+
+    Callers share the request in flight; later ones use its result for `CREATION_SETTING_MS`.
+    """
+
+    def __init__(self, engine: Engine, known: Callable[[], list[BrokerConnection]]) -> None:
+        """`known` lists the connections of brokers, in the order to ask them."""
+        self._engine = engine
+        self._known = known
+        self._request: asyncio.Task[bool | None] | None = None
+        self._ended_ms = 0.0
+
+    async def read(self) -> bool | None:
+        """Return the setting; None if the broker does not respond."""
+        request = self._request
+        if request is None or (request.done() and self._engine.now_ms() - self._ended_ms >= CREATION_SETTING_MS):
+            request = self._request = asyncio.ensure_future(self._ask())
+            request.add_done_callback(retrieve)
+        await asyncio.wait([request])
+        return request.result()
+
+    async def _ask(self) -> bool | None:
+        request: Any = protocol.DescribeConfigsRequest
+        try:
+            for connection in self._known()[:1]:
+                resource = request.DescribeConfigsResource(
+                    resource_type=BROKER_RESOURCE, resource_name=str(connection.node), configuration_keys=[AUTO_CREATE]
+                )
+                response = await connection.call(request(resources=[resource]))
+                found = {entry.name: entry.value for result in response.results for entry in result.configs}
+                return {"true": True, "false": False}.get(found.get(AUTO_CREATE) or "")
+            return None
+        except KafkaError:
+            return None
+        finally:
+            self._ended_ms = self._engine.now_ms()
+
+
 class SearchedCluster(Protocol):
     """The part of a cluster client that a search of topics needs."""
 
     metadata: Metadata
     engine: Engine
+    creation_setting: CreationSetting
 
     @property
     def bootstrap(self) -> str:
@@ -99,9 +141,6 @@ class SearchedCluster(Protocol):
 
     async def refresh(self, topics: Iterable[str] = (), *, at_once: bool = False) -> None:
         """Request metadata of these topics too."""
-
-    def known(self) -> list[BrokerConnection]:
-        """List the connections of all known brokers, in the order to ask them."""
 
 
 class TopicSearch:
@@ -198,7 +237,7 @@ class TopicSearch:
         if unknown - self._created:
             name = min(unknown - self._created)
             text = f"topic {name!r} does not exist on {self._cluster.bootstrap}: create it, or check the name"
-        elif await self._creates_topics() is False:
+        elif await self._cluster.creation_setting.read() is False:
             text += (
                 f", and brokers do not create topics ({AUTO_CREATE}=false): create it "
                 f"(kafwire topics create {name}), or check the name"
@@ -208,21 +247,6 @@ class TopicSearch:
             log.info("kafwire: topic %r does not exist yet: waiting for the broker to create it", name, topic=name)
             return
         raise UnknownTopic(text, unknown)
-
-    async def _creates_topics(self) -> bool | None:
-        """True if a broker's configuration lets it create topics on request; None if it does not respond."""
-        request: Any = protocol.DescribeConfigsRequest
-        for connection in self._cluster.known()[:1]:
-            resource = request.DescribeConfigsResource(
-                resource_type=BROKER_RESOURCE, resource_name=str(connection.node), configuration_keys=[AUTO_CREATE]
-            )
-            try:
-                response = await connection.call(request(resources=[resource]))
-            except KafkaError:
-                return None
-            found = {entry.name: entry.value for result in response.results for entry in result.configs}
-            return {"true": True, "false": False}.get(found.get(AUTO_CREATE) or "")
-        return None
 
     def not_in_time(self, name: str, within_ms: float) -> str:
         """Describe, for an error, a topic that was unknown when the time was up."""

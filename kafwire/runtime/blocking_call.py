@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from kafwire.errors import KafkaError
 from kafwire.runtime.patched import wait_lock
+from kafwire.runtime.retrieval import retrieve
 
 _T = TypeVar("_T")
 
@@ -44,8 +45,7 @@ class BlockingCall(Generic[_T]):
         return await self._function()
 
     def _end(self, task: asyncio.Task[_T]) -> None:
-        if not task.cancelled():
-            task.exception()  # retrieves the error: an interrupted caller does not
+        retrieve(task)
         self._is_over.release()
 
     def cancel(self) -> None:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, Partition, Place, Time, list_offsets
 from kafwire.cluster.metadata import TopicInfo
-from kafwire.cluster.metadata_refresh import retrieve
 from kafwire.cluster.offset_spec import (
     Bound,
     ResolvedOffset,
@@ -21,6 +20,7 @@ from kafwire.cluster.offset_spec import (
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaConnectionError, KafkaTimeoutError, broker_error
 from kafwire.integers import integer
+from kafwire.runtime.retrieval import retrieve
 from kafwire.types import Offset, Tail
 
 Found = dict[Place, dict[Partition, int]]

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar, cast
 
 from kafwire.errors import AuthenticationError, KafkaError
 from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.retrieval import retrieve
 
 _T = TypeVar("_T")
 
@@ -95,8 +96,7 @@ class SharedCall(Generic[_T]):
             self._running = None
         else:
             self._hung -= 1
-        if not call.cancelled():
-            call.exception()  # marks the error as retrieved: perhaps no coroutine waited
+        retrieve(call)
 
     def _abandon(self, call: asyncio.Task[_T]) -> None:
         if self._running is call:

@@ -28,7 +28,7 @@ RENAMED = {
     **{f"topics.partitions.candidate_{what}": f"topics.partitions.replica_{what}" for what in ("epoch", "id")},
     "topics.partitions.candidate_directory_id": "topics.partitions.replica_directory_id",
 }
-# Fields that a version has in 4.4 but not in 3.9, which never used it: share groups came with 4.0.
+# Fields that Kafka 4 added to version 0 of share groups, which were unstable in 3.9 (docs/design.md, Messages).
 ADDED_TO_VERSION_0 = {
     "ReadShareGroupStateSummaryResponse 0: no field results.partitions.leader_epoch in Kafka",
     "ShareGroupMetadataValue 0: no field metadata_hash in Kafka",

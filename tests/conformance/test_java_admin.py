@@ -1,5 +1,8 @@
 """`kafwire.Admin` and Java's `Admin` have the same outcomes on one cluster: a real Kafka, and an embedded broker.
 
+Kafka 3.9.1 is compared with its own Java classes, in all that these have: `NOT_IN_OLDEST` and `DIFFERENT_IN_OLDEST`
+name the rest.
+
 To compare another call, add a case to tests/java/JavaAdmin.java if there is none, and a `Comparison` to the list of its
 family, which is a module `admin_<family>` of tests/support/java. `python -m scripts.admin_table` names it in
 docs/reference/admin.md.
@@ -16,12 +19,13 @@ import pytest
 import kafwire
 from kafwire.admin import NewTopic
 from kafwire.testing import EmbeddedKafka, KafkaCluster
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, OLDEST_VERSION
 from scripts.admin_table import PAGE, with_compared
 from tests.support.broker.either_kafka import CONFIGS
 from tests.support.deadlines import until
 from tests.support.doc_names import rows
 from tests.support.java.admin import JavaAdmin
-from tests.support.java.admin_comparison import Comparison, Scene, all_comparisons
+from tests.support.java.admin_comparison import DIFFERENT_IN_OLDEST, NOT_IN_OLDEST, Comparison, Scene, all_comparisons
 
 AUTHORIZED: dict[str, object] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -29,13 +33,21 @@ AUTHORIZED: dict[str, object] = {
 }
 
 
+# The oldest Kafka does not have the new groups of consumers unless it is asked to.
+PROPERTIES: dict[str, dict[str, object]] = {
+    "plain": {"group.coordinator.rebalance.protocols": "classic,consumer"},
+    "authorized": AUTHORIZED,
+}
+VERSIONS = {"real": DEFAULT_VERSION, "embedded": DEFAULT_VERSION, "oldest": OLDEST_VERSION}
 COMPARISONS = all_comparisons()
+CALLS = [(kind, each) for each in COMPARISONS for kind in VERSIONS if kind != "oldest" or each.is_in_oldest]
 
 
 @pytest.fixture(scope="module")
-def java() -> Iterator[JavaAdmin]:
-    with JavaAdmin() as started:
-        yield started
+def javas() -> Iterator[dict[str, JavaAdmin]]:
+    """Java's Admin of each release."""
+    with JavaAdmin() as newest, JavaAdmin(OLDEST_VERSION) as oldest:
+        yield {DEFAULT_VERSION: newest, OLDEST_VERSION: oldest}
 
 
 @pytest.fixture(scope="module")
@@ -46,31 +58,32 @@ def kafkas(request: pytest.FixtureRequest) -> Iterator[Any]:
 
         def of(kind: str, on: str) -> str:
             if (kind, on) not in found:
-                properties = AUTHORIZED if on == "authorized" else {}
                 if kind == "embedded":
-                    found[kind, on] = stack.enter_context(EmbeddedKafka(configs=CONFIGS | properties))
-                elif on == "plain":
+                    found[kind, on] = stack.enter_context(EmbeddedKafka(configs=CONFIGS | PROPERTIES[on]))
+                elif (kind, on) == ("real", "plain"):
                     found[kind, on] = request.getfixturevalue("cluster")
                 else:
-                    found[kind, on] = stack.enter_context(KafkaCluster(properties=properties))
+                    found[kind, on] = stack.enter_context(KafkaCluster(1, VERSIONS[kind], PROPERTIES[on]))
             return str(found[kind, on].bootstrap)
 
         yield of
 
 
-@pytest.mark.parametrize("kind", ["real", "embedded"])
-@pytest.mark.parametrize("comparison", COMPARISONS, ids=str)
+@pytest.mark.parametrize(("kind", "comparison"), CALLS, ids=str)
 def test_both_have_the_same_outcome(
-    java: JavaAdmin, kafkas: Any, topic_name: str, kind: str, comparison: Comparison
+    javas: dict[str, JavaAdmin], kafkas: Any, topic_name: str, kind: str, comparison: Comparison
 ) -> None:
     bootstrap = kafkas(kind, comparison.on)
     sides = [f"{topic_name}.j", f"{topic_name}.k"] if comparison.twins else [topic_name]
     with ExitStack() as stack, kafwire.Admin(bootstrap) as admin:
-        scenes = [Scene(side, bootstrap, stack) for side in sides]
+        scenes = [Scene(side, bootstrap, stack, kind == "oldest") for side in sides]
         for scene in scenes:
             comparison.prepare(scene)
-        theirs = comparison.by_java(java, scenes[0])
+        theirs = comparison.by_java(javas[VERSIONS[kind]], scenes[0])
         ours = comparison.by_kafwire(admin, scenes[-1])
+        if kind == "oldest" and str(comparison) in DIFFERENT_IN_OLDEST:
+            assert ours != theirs
+            return
         assert ours == theirs
         assert theirs.results or theirs.errors
         if comparison.after is not None and comparison.twins:
@@ -92,9 +105,20 @@ NOT_OF_A_CLUSTER = {
 }
 
 
-def test_the_table_has_all_methods_of_java(java: JavaAdmin) -> None:
+def test_the_table_has_all_methods_of_java(javas: dict[str, JavaAdmin]) -> None:
     named = {row[0].strip("`") for row in rows(PAGE.read_text()) if row[0].startswith("`")}
-    assert named == set(java.methods()) - NOT_OF_A_CLUSTER
+    assert named == set(javas[DEFAULT_VERSION].methods()) - NOT_OF_A_CLUSTER
+
+
+def test_the_oldest_java_lacks_only_the_named(javas: dict[str, JavaAdmin], kafkas: Any) -> None:
+    newest, oldest = (set(java.methods()) - NOT_OF_A_CLUSTER for java in javas.values())
+    assert {name for name in NOT_IN_OLDEST if "-" not in name} == newest - oldest
+    options = {str(each): each for each in COMPARISONS if str(each) in NOT_IN_OLDEST and each.method in oldest}
+    assert options.keys() == {name for name in NOT_IN_OLDEST if "-" in name}
+    bootstrap = kafkas("oldest", "plain")
+    for each in options.values():
+        with ExitStack() as stack, pytest.raises(AssertionError, match="NoSuchMethodError"):
+            each.by_java(javas[OLDEST_VERSION], Scene("none", bootstrap, stack))
 
 
 def test_the_table_names_the_compared_methods() -> None:

@@ -42,6 +42,7 @@ import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.acl.AclOperation;
 import org.apache.kafka.common.acl.AclPermissionType;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.errors.UnknownServerException;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.quota.ClientQuotaAlteration;
@@ -61,9 +62,12 @@ import org.apache.kafka.common.resource.ResourceType;
  *     -> {"number": 1, "results": {"a": {...}}, "errors": {"b": "TRANSACTIONAL_ID_NOT_FOUND"}}
  * </pre>
  *
+ * It is compiled against the newest Kafka, and runs with the classes of older ones: a case that needs newer classes fails there.
+ *
  * A method is a case of its family, which returns a future for each key; the case says what the arguments are. Results are shown whole: an object has a field for
  * each of its public methods without arguments, an empty Optional is null, an element of Kafka's enums is its text.
  */
+@SuppressWarnings({"deprecation", "removal"}) // methods that older releases have too
 public final class JavaAdmin {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int PATIENCE_MS = 30_000;
@@ -81,7 +85,7 @@ public final class JavaAdmin {
             ObjectNode outcome;
             try {
                 outcome = outcome(asked);
-            } catch (Exception error) {
+            } catch (Exception | LinkageError error) {
                 outcome = JSON.createObjectNode().put("failed", error.toString());
             }
             outcome.set("number", asked.get("number"));
@@ -188,6 +192,8 @@ public final class JavaAdmin {
                 Map<ConfigResource, KafkaFuture<Void>> done = admin.incrementalAlterConfigs(changes, options).values();
                 return byKey(done.keySet(), JavaAdmin::nameOf, done::get);
             }
+            case "listClientMetricsResources":
+                return only("all", admin.listClientMetricsResources(new ListClientMetricsResourcesOptions()).all());
             case "listConfigResources": {
                 Set<ConfigResource.Type> types = new HashSet<>(each(in.get("types"), each -> ConfigResource.Type.valueOf(each.asText())));
                 return only("all", admin.listConfigResources(types, new ListConfigResourcesOptions()).all());
@@ -200,7 +206,9 @@ public final class JavaAdmin {
     private static Map<String, KafkaFuture<?>> cluster(Admin admin, String method, JsonNode in) {
         switch (method) {
             case "describeCluster": {
-                DescribeClusterOptions options = new DescribeClusterOptions().includeFencedBrokers(has(in, "fenced")).includeAuthorizedOperations(has(in, "operations"));
+                DescribeClusterOptions options = new DescribeClusterOptions().includeAuthorizedOperations(has(in, "operations"));
+                if (has(in, "fenced"))
+                    options.includeFencedBrokers(true);
                 DescribeClusterResult found = admin.describeCluster(options);
                 return only("cluster", together(Map.of(
                     "nodes", found.nodes(),
@@ -253,8 +261,10 @@ public final class JavaAdmin {
                 for (JsonNode each : in.get("moves"))
                     moves.put(partition(each), each.get(2).isNull()
                         ? Optional.empty() : Optional.of(new NewPartitionReassignment(each(each.get(2), JsonNode::asInt))));
-                return byKey(admin.alterPartitionReassignments(
-                    moves, new AlterPartitionReassignmentsOptions().allowReplicationFactorChange(has(in, "allows"))).values());
+                AlterPartitionReassignmentsOptions options = new AlterPartitionReassignmentsOptions();
+                if (!has(in, "allows"))
+                    options.allowReplicationFactorChange(false);
+                return byKey(admin.alterPartitionReassignments(moves, options).values());
             }
             case "listPartitionReassignments":
                 return only("all", (in.has("partitions")
@@ -287,6 +297,8 @@ public final class JavaAdmin {
                     options.withProtocolTypes(new HashSet<>(texts(in.get("protocolTypes"))));
                 return only("all", admin.listGroups(options).all());
             }
+            case "listConsumerGroups":
+                return only("all", admin.listConsumerGroups(new ListConsumerGroupsOptions()).all());
             case "describeClassicGroups":
                 return byKey(admin.describeClassicGroups(groups).describedGroups());
             case "describeConsumerGroups":
@@ -662,10 +674,12 @@ public final class JavaAdmin {
         return found;
     }
 
-    /** Kafka's name of an error; the name of Java's class if it has none. */
+    /** Kafka's name of an error, or of the error that it wraps; the name of Java's class if neither has one. */
     private static String nameOf(Throwable error) {
         Errors known = Errors.forException(error);
         boolean isNamed = known != Errors.UNKNOWN_SERVER_ERROR || error instanceof UnknownServerException;
+        if (!isNamed && error.getCause() instanceof ApiException cause)
+            return nameOf(cause);
         return isNamed ? known.name() : error.getClass().getSimpleName();
     }
 }

@@ -41,6 +41,7 @@ IN_TURN = (
     "tests/integration/soak/test_soak_",
     "tests/integration/spark/test_spark_processes.py",
     "tests/integration/cluster/test_three_consumer.py",
+    "tests/integration/cluster/test_three_controller.py",
     "tests/integration/cluster/test_three_faults.py",
     "tests/integration/cluster/test_three_nodes.py",
     "tests/integration/cluster/test_three_sink_drivers.py",

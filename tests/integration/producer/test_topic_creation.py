@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pytest
 import kafwire
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.testing import EmbeddedKafka, KafkaCluster
-from tests.support.broker.either_kafka import either_kafka
+from tests.support.broker.either_kafka import CONFIGS, either_kafka
 from tests.support.time_limits import within
 
 pytestmark = pytest.mark.either_kafka
@@ -91,3 +92,18 @@ def test_a_broker_that_creates_no_topics_says_so(cluster: KafkaCluster, topic_na
     ):
         assert words in str(caught.value)
     assert topic_name not in names(cluster)
+
+
+def test_threads_share_the_question_whether_a_broker_creates_topics(topic_name: str) -> None:
+    with EmbeddedKafka(configs=CONFIGS) as kafka, kafwire.Producer(kafka.bootstrap) as producer:
+
+        def send(_: int) -> BaseException | None:
+            try:
+                return producer.send(topic_name, b"x").exception(30)
+            except BrokerError as error:
+                return error
+
+        with ThreadPoolExecutor(30) as threads:
+            errors = list(threads.map(send, range(30)))
+        assert all("brokers do not create topics" in str(error) for error in errors), errors
+        assert len(kafka.requests("DescribeConfigs")) == 1

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
 import confluent_kafka
@@ -16,9 +14,8 @@ from confluent_kafka import admin
 
 import kafwire
 from kafwire import protocol
-from kafwire.testing.cluster.kafka import DEFAULT_VERSION, class_path, java
 from tests.support.deadlines import until
-from tests.support.java.client import compiled
+from tests.support.java.admin import JavaAdmin
 
 PATIENCE = 20.0
 _kinds: Any = admin  # its types do not say that it exports them
@@ -360,19 +357,57 @@ def _by_confluent(bootstrap: str, prefix: str, other: kafwire.Client) -> list[st
 
 
 def by_java(bootstrap: str, prefix: str) -> list[str]:
-    """The output of Java's administration, by tests/java/AdminScript.java."""
-    source = Path(__file__).parents[2] / "java" / "AdminScript.java"
-    classes = f"{compiled(source)}:{class_path(DEFAULT_VERSION)}"
-    command = [
-        java(),
-        "-Xmx256m",
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        classes,
-        "AdminScript",
-        bootstrap,
-        prefix,
+    """The outcomes of calls by Java's `Admin`."""
+    with JavaAdmin() as java, kafwire.Client(bootstrap) as other:
+        return list(_by_java(java, bootstrap, prefix, other))
+
+
+def _by_java(java: JavaAdmin, bootstrap: str, prefix: str, other: kafwire.Client) -> Iterator[str]:
+    for method, arguments in _java_calls(f"{prefix}.four", prefix):
+        found = java.call(bootstrap, method, arguments)
+        show = _JAVA_RESULTS.get(method, str)
+        results = {key: show(value) for key, value in found.results.items()}
+        yield f"{method} {arguments}: {results} {found.errors}"
+        _settle(other)
+
+
+def _java_calls(topic: str, user: str) -> list[tuple[str, dict[str, Any]]]:
+    """The calls, with the arguments of JavaAdmin.java."""
+    first = [topic, 0]
+    new = {"name": "n", "partitions": 1, "replicas": 1}
+    made = new | {"name": topic, "partitions": 2, "config": {"retention.ms": "1000"}}
+    wrong: list[dict[str, Any]] = [{"name": "a b"}, {"replicas": 9}, {"config": {"nope": "1"}}]
+    changes = [("cleanup.policy", "APPEND", "compact"), ("retention.ms", "SET", "x"), ("retention.ms", "DELETE", None)]
+    quotas: list[tuple[str, dict[str, Any]]] = [
+        ("alterClientQuotas", {"changes": [[{"user": user}, {"producer_byte_rate": rate}]]})
+        for rate in (1e9, -1.0, None)
     ]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
-    return [line for line in done.stdout.splitlines() if line.startswith("> ")]
+    listed: dict[str, Any] = {"components": [["user", user]], "strict": True}
+    return [
+        *(("createTopics", {"topics": [each]}) for each in (made, made, *(new | each for each in wrong))),
+        ("createTopics", {"topics": [{"name": "n", "assignment": [[9]]}]}),
+        *(("createPartitions", {"counts": {topic: count}}) for count in (3, 1)),
+        *(("incrementalAlterConfigs", {"changes": [["TOPIC", topic, *change]]}) for change in changes),
+        ("describeConfigs", {"resources": [["TOPIC", topic]]}),
+        ("describeTopics", {"topics": [topic, "not-there"]}),
+        ("describeCluster", {}),
+        *(("deleteRecords", {"offsets": [[*first, offset]]}) for offset in (1, -1)),
+        ("describeLogDirs", {"brokers": [1]}),
+        ("electLeaders", {"type": "PREFERRED", "partitions": [first]}),
+        *(("alterPartitionReassignments", {"moves": [[*first, nodes]], "allows": True}) for nodes in ([9], None)),
+        ("listPartitionReassignments", {}),
+        *(step for quota in quotas for step in (quota, ("describeClientQuotas", listed))),
+        *(("deleteTopics", {"topics": [name]}) for name in (topic, "not-there")),
+    ]
+
+
+# The parts of results that two clusters have in common.
+_JAVA_RESULTS: dict[str, Callable[[Any], object]] = {
+    "createTopics": lambda made: (made["numPartitions"], made["replicationFactor"]),
+    "describeConfigs": lambda found: sorted((each["name"], each["value"]) for each in found["entries"]),
+    "describeTopics": lambda found: len(found["partitions"]),
+    "describeCluster": lambda found: len(found["nodes"]),
+    "describeLogDirs": lambda found: sorted(
+        name for each in found.values() for name in each["replicaInfos"] if ".four-" in name
+    ),
+}

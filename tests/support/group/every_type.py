@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,10 +43,12 @@ def first_fields(topic: str) -> dict[str, dict[str, Any]]:
 
 
 @contextmanager
-def every_type(bootstrap: str, prefix: str, topic: str) -> Iterator[dict[str, str]]:
+def every_type(
+    bootstrap: str, prefix: str, topic: str, kinds: Collection[str] = GROUP_TYPES
+) -> Iterator[dict[str, str]]:
     """The groups by their types. Each is stable, and its only member has partitions 0 and 1; at the end it leaves."""
-    names = {kind: f"{prefix}-{kind}" for kind in GROUP_TYPES}
-    epochs = dict.fromkeys(KINDS, 0)
+    names = {kind: f"{prefix}-{kind}" for kind in kinds}
+    epochs = dict.fromkeys(KINDS.keys() & names, 0)
     with kafwire.Client(bootstrap, client_id="member") as client, kafwire.Admin(bootstrap) as admin:
 
         def beat(kind: str, epoch: int, **fields: Any) -> int:
@@ -60,25 +62,25 @@ def every_type(bootstrap: str, prefix: str, topic: str) -> Iterator[dict[str, st
             return int(response.member_epoch)
 
         def are_stable() -> bool:
-            for kind in KINDS:
+            for kind in epochs:
                 epochs[kind] = beat(kind, epochs[kind])
             found = admin.describe_groups(names.values()).values()
             return all(each.state == "Stable" and len(each.members[0].assignment) == 2 for each in found)
 
         admin.list_group_offsets(names.values())  # waits for the coordinators of a new cluster
         with joined_classic(bootstrap, names[CLASSIC], {topic: [0, 1]}, instance_id=INSTANCE):
-            for kind, fields in first_fields(topic).items():
-                epochs[kind] = beat(kind, 0, **fields)
+            for kind in epochs:
+                epochs[kind] = beat(kind, 0, **first_fields(topic)[kind])
             until(are_stable, "all groups are stable", 60)
             yield names
         there = admin.describe_groups(names.values()).values()
-        for kind in (each.type for each in there if each.members and each.type in KINDS):
+        for kind in (each.type for each in there if each.members and each.type in epochs):
             beat(kind, -1)
 
 
 @contextmanager
-def left(bootstrap: str, prefix: str, topic: str) -> Iterator[dict[str, str]]:
+def left(bootstrap: str, prefix: str, topic: str, kinds: Collection[str] = GROUP_TYPES) -> Iterator[dict[str, str]]:
     """The same groups without members."""
-    with every_type(bootstrap, prefix, topic) as names:
+    with every_type(bootstrap, prefix, topic, kinds) as names:
         pass
     yield names

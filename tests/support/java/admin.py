@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from kafwire.testing.cluster.kafka import class_path, java
+from kafwire.testing.cluster.kafka import DEFAULT_VERSION, class_path, java
 from tests.support.java.client import LOGGING, compiled, end
 
 SOURCE = Path(__file__).parents[2] / "java" / "JavaAdmin.java"
@@ -24,7 +24,10 @@ class JavaOutcome(NamedTuple):
 
 
 class JavaAdmin:
-    """Calls methods of Java's `Admin`. Starts the process on entry."""
+    """Calls methods of Java's `Admin` of a release. Starts the process on entry."""
+
+    def __init__(self, version: str = DEFAULT_VERSION) -> None:
+        self._version = version
 
     def __enter__(self) -> Self:
         self._number = 0
@@ -34,7 +37,7 @@ class JavaAdmin:
         command = [
             *(java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
             f"-Dlog4j2.configurationFile={logging}",
-            *("-cp", f"{compiled(SOURCE)}:{class_path()}", "JavaAdmin"),
+            *("-cp", f"{compiled(SOURCE)}:{class_path(self._version)}", "JavaAdmin"),
         ]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True

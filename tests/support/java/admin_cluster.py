@@ -102,8 +102,10 @@ def quorum_of_java(found: dict[str, Any]) -> list[Any]:
         )
         for each in found["voters"]
     ]
-    endpoint = itemgetter("listener", "host", "port")
-    nodes = {node: list(map(endpoint, its["endpoints"])) for node, its in found["nodes"].items()}
+    nodes = {
+        node: [(each.get("listener") or each["name"], each["host"], each["port"]) for each in its["endpoints"]]
+        for node, its in found["nodes"].items()
+    }
     return [found["leaderId"], found["leaderEpoch"], voters, len(found["observers"]), nodes]
 
 
@@ -144,7 +146,15 @@ def dirs(found: Mapping[str, LogDirDescription]) -> list[Any]:
 def dirs_of_java(found: dict[str, Any]) -> list[Any]:
     replica = itemgetter("size", "offsetLag", "isFuture")
     return sorted(
-        (where, path, its["error"], its["totalBytes"], its["usableBytes"] is None, its["isCordoned"], *replica(each))
+        (
+            where,
+            path,
+            its["error"],
+            its["totalBytes"],
+            its["usableBytes"] is None,
+            its.get("isCordoned", False),
+            *replica(each),
+        )
         for path, its in found.items()
         for where, each in its["replicaInfos"].items()
     )

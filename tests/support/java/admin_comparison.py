@@ -16,22 +16,47 @@ from pathlib import Path
 from typing import Any
 
 import kafwire
+from kafwire.admin.group_types import CLASSIC, CONSUMER, GROUP_TYPES
 from kafwire.errors import BrokerError, KafkaError
 from tests.support.java.admin import JavaAdmin, JavaOutcome
 
+_OF_GROUPS = [("describe", "s"), ("delete", "s"), *((verb, "Offsets") for verb in ("list", "alter", "delete"))]
 OnError = Callable[[Any, KafkaError], object]
+
+# Methods, and options of methods, that Java's Admin of the oldest Kafka lacks, and the proposal that added each.
+NOT_IN_OLDEST = {
+    "listGroups": "KIP-1043",
+    "describeClassicGroups": "KIP-1043",
+    **dict.fromkeys((f"{verb}ShareGroup{of}" for verb, of in _OF_GROUPS), "KIP-932, share groups"),
+    **dict.fromkeys((f"{verb}StreamsGroup{of}" for verb, of in _OF_GROUPS), "KIP-1071, streams groups"),
+    "listConfigResources": "KIP-1142",
+    "forceTerminateTransaction": "KIP-939",
+    "unregisterController": "an API of Kafka 4.4",
+    "describeCluster-everything": "KIP-1073, fenced brokers",
+    "alterPartitionReassignments-same": "KIP-860, replication factors",
+    "alterPartitionReassignments-factor": "KIP-860, replication factors",
+    "listOffsets-pending": "KIP-1023",
+    "listTransactions-pattern": "KIP-1152, patterns",
+    "listTransactions-wrong": "KIP-1152, patterns",
+}
+# Comparisons whose outcomes differ on the oldest Kafka, because its Java does less.
+DIFFERENT_IN_OLDEST = {
+    "describeConsumerGroups": "no epochs and targets of members; a group that does not exist is Dead",
+}
 
 
 @dataclass
 class Scene:
     """The place of a call: topics, groups and ids of a scene begin with its name.
 
-    `facts` are those that a call of its preparation leaves; `stack` closes clients at the end.
+    `is_oldest` of the oldest Kafka; `facts` are those that a call of its preparation leaves; `stack` closes clients at
+    the end.
     """
 
     name: str
     bootstrap: str
     stack: ExitStack
+    is_oldest: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
 
     def producer(self, transactional_id: str, **options: Any) -> kafwire.Producer:
@@ -40,6 +65,11 @@ class Scene:
         self.stack.callback(made.close, 0)
         made.init_transactions()
         return made
+
+    @property
+    def group_types(self) -> tuple[str, ...]:
+        """The types of groups that the cluster has."""
+        return (CLASSIC, CONSUMER) if self.is_oldest else GROUP_TYPES
 
     @property
     def existing(self) -> str:
@@ -94,6 +124,11 @@ class Comparison:
 
     def __str__(self) -> str:
         return f"{self.method}-{self.aspect}" if self.aspect else self.method
+
+    @property
+    def is_in_oldest(self) -> bool:
+        """Whether Java's Admin of the oldest Kafka can make the call."""
+        return NOT_IN_OLDEST.keys().isdisjoint((self.method, str(self)))
 
     def by_java(self, java: JavaAdmin, scene: Scene) -> JavaOutcome:
         """The outcome of Java's call."""

@@ -8,6 +8,7 @@ import kafwire
 from kafwire.admin import Append, ConfigEntry, ConfigResource, Subtract
 from kafwire.admin.config_resources import TYPES
 from kafwire.admin.configs import Change
+from tests.support.deadlines import until
 from tests.support.java.admin_comparison import Comparison, OnError, Scene
 
 Changes = dict[ConfigResource, dict[str, Change]]
@@ -31,9 +32,14 @@ def resources(scene: Scene) -> list[ConfigResource]:
         ConfigResource.topic(f"{scene.name}-none"),
         ConfigResource.broker(1),
         ConfigResource.all_brokers(),
-        ConfigResource.group(scene.name),
+        *groups(scene),
         ConfigResource.client_metrics(scene.name),
     ]
+
+
+def groups(scene: Scene) -> list[ConfigResource]:
+    """The group of the scene; none in the oldest Kafka, whose Java has no options of groups."""
+    return [] if scene.is_oldest else [ConfigResource.group(scene.name)]
 
 
 def described(admin: kafwire.Admin, scene: Scene, on_error: OnError, *, synonyms: bool) -> dict[str, Any]:
@@ -87,7 +93,7 @@ def changes(scene: Scene) -> Changes:
         ConfigResource.topic(f"{scene.name}-none"): {"retention.ms": "5000"},
         ConfigResource.broker(1): {"node.id": "7"},
         ConfigResource.broker_logger(1): {"no.such.logger": "INFO"},
-        ConfigResource.group(scene.name): {"consumer.session.timeout.ms": "46000"},
+        **{group: {"consumer.session.timeout.ms": "46000"} for group in groups(scene)},
         ConfigResource.client_metrics(scene.name): {"interval.ms": "99"},
         ConfigResource.client_metrics(f"{scene.name}-list"): {"metrics": Subtract(["a"])},
     }
@@ -116,7 +122,7 @@ def altered(admin: kafwire.Admin, scene: Scene, on_error: OnError, *, validate_o
 
 
 def own_options(admin: kafwire.Admin, scene: Scene) -> list[dict[str, str | None]]:
-    kinds = ConfigResource.topic(scene.existing), ConfigResource.group(scene.name)
+    kinds = [ConfigResource.topic(scene.existing), *groups(scene)]
     found = admin.describe_configs(kinds)
     return [
         {name: entry.value for name, entry in found[kind].items() if entry.source.startswith("DYNAMIC")}
@@ -143,6 +149,13 @@ def name_in_tests(resource: list[str]) -> str | None:
 
 def kinds_for_java(*types: str) -> list[str]:
     return [kind.upper().replace("-", "_") for kind in types]
+
+
+def with_client_metrics(scene: Scene) -> None:
+    resource = ConfigResource.client_metrics(scene.name)
+    with kafwire.Admin(scene.bootstrap) as admin:
+        admin.alter_configs({resource: {"interval.ms": "60000"}})
+        until(lambda: resource in admin.list_config_resources(["client-metrics"]), "the broker lists the resource")
 
 
 def described_options(*, synonyms: bool) -> Comparison:
@@ -192,5 +205,13 @@ COMPARISONS = [
         aspect="loggers",
     ),
     *(altered_options(only=only) for only in (False, True)),
+    Comparison(
+        "listClientMetricsResources",
+        lambda _: {},
+        lambda admin, scene, on_error: listed(admin, scene, on_error, "client-metrics"),
+        theirs=lambda found: [["CLIENT_METRICS", each["name"]] for each in found],
+        prepare=with_client_metrics,
+        own_by=name_in_tests,
+    ),
     *(listed_resources(types) for types in ((), ("topic", "broker"))),
 ]

@@ -18,14 +18,16 @@ Offsets = dict[str, Any]
 
 def with_members(scene: Scene) -> None:
     """A group of each type with a member."""
-    scene.stack.enter_context(made.every_type(scene.bootstrap, scene.name, scene.topic(partitions=2)))
+    scene.stack.enter_context(
+        made.every_type(scene.bootstrap, scene.name, scene.topic(partitions=2), scene.group_types)
+    )
 
 
 def with_offsets(scene: Scene) -> None:
     """A group of each type without members, and an offset in partition 0."""
-    scene.stack.enter_context(made.left(scene.bootstrap, scene.name, scene.topic(partitions=2)))
+    scene.stack.enter_context(made.left(scene.bootstrap, scene.name, scene.topic(partitions=2), scene.group_types))
     with kafwire.Admin(scene.bootstrap) as admin:
-        for kind in GROUP_TYPES:
+        for kind in scene.group_types:
             admin.alter_group_offsets(named(scene, kind), {places(scene)[0]: 1})
 
 
@@ -234,6 +236,13 @@ def groups_in_java(scene: Scene, kind: str) -> dict[str, Any]:
     return {"groups": [named(scene, kind), named(scene, NOTHING)]}
 
 
+def common(its: dict[str, Any]) -> dict[str, Any]:
+    """The part of a description that Java of all releases has."""
+    names = ("instance", "client", "host", "assignment")
+    members = [{name: each[name] for name in names} for each in its["members"]]
+    return {name: its[name] for name in ("state", "coordinator", "assignor")} | {"members": members}
+
+
 def comparisons_of(kind: str) -> list[Comparison]:
     """The calls that Java has for each type."""
     java = {CLASSIC: "Consumer", CONSUMER: "Consumer", SHARE: "Share", STREAMS: "Streams"}[kind]
@@ -320,7 +329,28 @@ def removal_of_all(kind: str) -> Comparison:
     )
 
 
+def consumers_of_java(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Groups by the older method, which has no protocol."""
+    names = ("groupId", "type", "isSimpleConsumerGroup")
+    return listings_of_java([{name: each[name] for name in names} | {"groupState": each["state"]} for each in found])
+
+
+def consumers(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in each.items() if name != "protocol"} for each in found]
+
+
 COMPARISONS = [
+    Comparison(
+        "listConsumerGroups",
+        lambda _: {},
+        lambda admin, scene, on_error: listings(
+            admin, scene, on_error, types=[CLASSIC, CONSUMER], protocol_types=["consumer", ""]
+        ),
+        ours=consumers,
+        theirs=consumers_of_java,
+        prepare=with_offsets,
+        own_by="groupId",
+    ),
     Comparison("listGroups", lambda _: {}, listings, theirs=listings_of_java, prepare=with_members, own_by="groupId"),
     Comparison(
         "listGroups",
@@ -341,6 +371,15 @@ COMPARISONS = [
         own_by="groupId",
     ),
     *(each for kind in GROUP_TYPES for each in comparisons_of(kind)),
+    Comparison(
+        "describeConsumerGroups",
+        lambda scene: {"groups": [named(scene, CONSUMER)]},
+        lambda admin, scene, on_error: admin.describe_groups([named(scene, CONSUMER)], on_error=on_error),
+        ours=lambda its: common(description(its)),
+        theirs=lambda its: common(description_of_java(its)),
+        aspect="common",
+        prepare=with_members,
+    ),
     Comparison(
         "removeMembersFromConsumerGroup",
         lambda scene: {"group": named(scene, CLASSIC), "instances": [made.INSTANCE, NOTHING]},

@@ -18,7 +18,8 @@ PLACES = {
     "latestTiered": "latest-tiered",
     "earliestPendingUpload": "earliest-pending-upload",
 }
-SPECS = [*PLACES, FIRST_MS + 2500, FIRST_MS + 99_000]
+*OLDER, NEWEST = PLACES
+SPECS = [*OLDER, FIRST_MS + 2500, FIRST_MS + 99_000]
 
 
 def with_records(scene: Scene) -> None:
@@ -30,13 +31,20 @@ def with_records(scene: Scene) -> None:
                 producer.send(topic, b"x", partition=partition, timestamp_ms=FIRST_MS + 1000 * number)
 
 
-def specs(scene: Scene) -> dict[TopicPartition, Any]:
-    return {TopicPartition(scene.existing, number): spec for number, spec in enumerate(SPECS)}
+def lists_of_offsets(*wanted: Any, aspect: str = "") -> Comparison:
+    def specs(scene: Scene) -> dict[TopicPartition, Any]:
+        return {TopicPartition(scene.existing, number): spec for number, spec in enumerate(wanted)}
 
-
-def listed(admin: kafwire.Admin, scene: Scene, on_error: OnError) -> dict[TopicPartition, ListedOffset]:
-    wanted = {where: PLACES.get(spec, spec) for where, spec in specs(scene).items()}
-    return admin.list_offsets(wanted, on_error=on_error)
+    return Comparison(
+        "listOffsets",
+        lambda scene: {"specs": [[*where, spec] for where, spec in specs(scene).items()]},
+        lambda admin, scene, on_error: admin.list_offsets(
+            {where: PLACES.get(spec, spec) for where, spec in specs(scene).items()}, on_error=on_error
+        ),
+        ours=offset,
+        aspect=aspect,
+        prepare=with_records,
+    )
 
 
 def offset(found: ListedOffset) -> dict[str, Any]:
@@ -61,13 +69,8 @@ def starts(admin: kafwire.Admin, scene: Scene) -> list[int]:
 
 
 COMPARISONS = [
-    Comparison(
-        "listOffsets",
-        lambda scene: {"specs": [[*where, spec] for where, spec in specs(scene).items()]},
-        listed,
-        ours=offset,
-        prepare=with_records,
-    ),
+    lists_of_offsets(*SPECS),
+    lists_of_offsets(NEWEST, aspect="pending"),
     Comparison(
         "deleteRecords",
         lambda scene: {"offsets": [[*where, before] for where, before in deletions(scene).items()]},

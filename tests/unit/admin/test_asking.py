@@ -8,6 +8,7 @@ import pytest
 
 from kafwire import protocol
 from kafwire.admin import ConfigResource
+from kafwire.admin.asking import UNCERTAIN
 from kafwire.cluster.requirements import needs
 from kafwire.errors import (
     AdminError,
@@ -74,6 +75,7 @@ def test_a_controller_lost_for_good_leaves_no_half_result(flavour: Flavour) -> N
     assert created == {}
     assert list(errors) == ["t", "u"]
     assert {type(error) for error in errors.values()} == {KafkaConnectionError}
+    assert all(str(error).endswith(UNCERTAIN) for error in errors.values())
     assert len(flavour.world.made("CreateTopics")) < 15, "the waits between the attempts grow"
 
 
@@ -82,6 +84,7 @@ def test_a_call_to_all_brokers_has_one_time_limit(flavour: Flavour) -> None:
     started, errors = flavour.engine.now_ms(), dict[int, KafkaError]()
     found = flavour.get(flavour.admin().describe_log_dirs(timeout=2, on_error=errors.__setitem__))
     assert (list(found), list(errors)) == ([1], [2])
+    assert UNCERTAIN not in str(errors[2])
     assert flavour.engine.now_ms() - started <= 2100
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from kafwire.calls.client import ClientCalls
 from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.topic_lookup import CREATION_SETTING_MS
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError
 from kafwire.testing.simulation.calls import HANGUP, NEVER
@@ -76,6 +77,44 @@ def test_callers_share_the_requests_for_topics_that_do_not_exist() -> None:
             return len(world.made("Metadata"))
 
     assert requests(30) <= requests(1) + 2
+
+
+def test_callers_share_the_question_whether_the_broker_creates_topics() -> None:
+    with World() as world:
+        work = Work(world)
+
+        def search(callers: int) -> int:
+            """The requests of so many callers of different topics."""
+            before = len(world.made("DescribeConfigs"))
+
+            async def together() -> list[BaseException | None]:
+                calls = [work.core.ensure_metadata([f"typo-{number}"], 60_000) for number in range(callers)]
+                return await asyncio.gather(*calls, return_exceptions=True)
+
+            errors = world.run(together())
+            assert all("do not create topics" in str(error) for error in errors), errors
+            return len(world.made("DescribeConfigs")) - before
+
+        assert [search(30), search(1)] == [1, 0]
+        world.pass_time(CREATION_SETTING_MS / 1000)
+        assert search(30) == 1
+
+
+def test_a_cancelled_caller_leaves_the_question_to_others() -> None:
+    with World() as world:
+        work = Work(world)
+        setting = work.cluster.creation_setting
+
+        async def read() -> bool | None:
+            first, second = (asyncio.ensure_future(setting.read()) for _ in range(2))
+            await asyncio.sleep(0)
+            first.cancel()
+            return await second
+
+        world.create_topic("t")
+        world.run(work.core.ensure_metadata(["t"], 60_000))
+        assert world.run(read()) is False
+        assert len(world.made("DescribeConfigs")) == 1
 
 
 def test_topics_gather_while_a_request_is_in_flight() -> None:
