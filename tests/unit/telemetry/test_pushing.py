@@ -17,6 +17,8 @@ ID = uuid.UUID(int=5)
 class Cluster:
     """A cluster whose first broker with the API connects when the test calls `when_subscribable`."""
 
+    config: object = None
+
     def __init__(self) -> None:
         self.when_subscribable: Callable[[], object] | None = None
         self.refreshes = 0
