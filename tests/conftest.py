@@ -102,7 +102,7 @@ MAY_BE_SKIPPED = [
         )
     ),
     (
-        "tests/integration/lake/test_iceberg_copy.py",
+        "tests/integration/lake/test_iceberg_",
         "could not import 'pyiceberg'",
         "an environment of before has no pyiceberg",
     ),

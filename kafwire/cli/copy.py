@@ -45,7 +45,7 @@ To topic:NAME: each transaction has the records, and in the compacted topic kafw
 Keys, values, headers and timestamps are kept, and the partitions too if both topics have the same number. The topic
 must exist, in the same cluster. A second process that copies under the same --name ends the first.
 
-Exit code 1: another process copies under the same name, or records are missing in the topic.
+Exit code 1: another process copies under the same name, records are missing in the topic, or a catalog fails.
 """
 # JSON documents are text in a column: a schema of their own needs a program.
 _FORMATS = ("binary", "text", "json")

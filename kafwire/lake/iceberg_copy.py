@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table import Table
+from pyiceberg.exceptions import CommitFailedException, ValidationException
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.update import AssertCurrentSchemaId
 
 from kafwire.errors import KafkaError
 from kafwire.lake.copy_progress import Progress
 from kafwire.lake.snapshot_offsets import newest, property_of
+from kafwire.lake.table_errors import TableGoneError, columns_error, commit_error, explained
 from kafwire.lake.unread_records import UnreadRecords
 from kafwire.sync.client import Client
 
@@ -103,8 +106,8 @@ class _Commits:
     """The commits of one copy to a table. It stands between pyiceberg's table and its catalog.
 
     A transaction asserts that the table's branch is where its metadata says. When another writer was faster, pyiceberg
-    (from 0.12 on) loads the metadata and repeats the commit by itself. So each attempt is checked here, against the
-    metadata that the attempt asserts.
+    loads the metadata and repeats the commit by itself. So each attempt is checked here, against the metadata that the
+    attempt asserts. It also asserts the columns, as the data files have those of the time when they were written.
     """
 
     def __init__(self, table: Any, name: str) -> None:
@@ -120,30 +123,65 @@ class _Commits:
             config=table.config,
         )
         self.progress, self.expired = newest(table.metadata, name)
+        self._adding = self.progress
+        self._schema_id = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._catalog, name)
 
+    def load_table(self, identifier: Any) -> Any:
+        """Load the table, as `pyiceberg.catalog.Catalog.load_table`, unless another one has its name now."""
+        found = self._catalog.load_table(identifier)
+        if found.metadata.table_uuid != self._table.metadata.table_uuid:
+            raise TableGoneError(
+                f"{self.where}: the table was replaced by another one during the copy; the records of the last step "
+                "are in neither: run the copy again"
+            )
+        return found
+
     def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
         """Commit, as `pyiceberg.catalog.Catalog.commit_table`, if the table has this copy's progress."""
+        if table.metadata.current_schema_id != self._schema_id:
+            raise ValidationException("the columns changed")  # it makes pyiceberg delete the data files
         if newest(table.metadata, self._name).progress != self.progress:
             raise KafkaError(
                 f"{self.where} was continued or rolled back since this copier began: another copier of the same name "
                 "runs; end it, and run this one again. The records that this one read are not in the table"
             )
-        return self._catalog.commit_table(table, requirements, updates)
+        requirements = (*requirements, AssertCurrentSchemaId.model_validate({"current-schema-id": self._schema_id}))
+        try:
+            return self._catalog.commit_table(table, requirements, updates)
+        except Exception as error:
+            if (landed := self._landed()) is not None:
+                return landed
+            if isinstance(error, CommitFailedException):
+                raise
+            raise commit_error(error, self.where) from error
+
+    def _landed(self) -> CommitTableResponse | None:
+        """Return the table if it has the snapshot: an error can come after the commit, if a response was lost.
+
+        pyiceberg would delete the data files of the snapshot after the last `CommitFailedException`.
+        """
+        with suppress(Exception):  # the first error is the cause
+            found = self.load_table(self._table.name())
+            if newest(found.metadata, self._name).progress == self._adding:
+                return CommitTableResponse(metadata=found.metadata, **{"metadata-location": found.metadata_location})
+        return None
 
     def add(self, rows: pa.Table, progress: Progress) -> Committed:
-        """Commit one snapshot with the records, and the progress behind them."""
-        for left in reversed(range(ATTEMPTS)):
-            try:
-                with self._table.transaction() as transaction:
-                    self._append(transaction, rows, progress)
-                break
-            except CommitFailedException as error:
-                if not left:
-                    raise KafkaError(f"{self.where}: other writers were faster {ATTEMPTS} times: {error}") from error
-                self._table.refresh()
+        """Commit one snapshot with the records, and the progress behind them. Raises `TableError`."""
+        with explained(self.where):
+            for left in reversed(range(ATTEMPTS)):
+                try:
+                    self._adding, self._schema_id = progress, self._table.metadata.current_schema_id
+                    with self._table.transaction() as transaction:
+                        self._append(transaction, rows, progress)
+                    break
+                except (CommitFailedException, ValidationException):
+                    if not left:
+                        raise
+                    self._table.refresh()
         self.progress = progress
         snapshot = self._table.current_snapshot()
         return Committed(rows.num_rows, snapshot.snapshot_id if snapshot else 0)
@@ -152,4 +190,4 @@ class _Commits:
         try:
             transaction.append(rows, snapshot_properties={property_of(self._name): progress.text})
         except ValueError as error:
-            raise KafkaError(f"the columns of {self.where} do not fit to the topic's records: {error}") from error
+            raise columns_error(error, self.where) from error

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,92 +11,15 @@ import pytest
 import kafwire
 from kafwire.errors import KafkaError
 from kafwire.lake.snapshot_offsets import newest, property_of
-from kafwire.testing.cluster import KafkaCluster
-from tests.support import killed_steps
 from tests.support.deadlines import until
 
 pytest.importorskip("pyiceberg")
 
-from pyiceberg.catalog import load_catalog
-
 from kafwire.lake import iceberg_copy
-from kafwire.lake.iceberg_copy import Committed, IcebergCopy
+from kafwire.lake.iceberg_copy import IcebergCopy
+from tests.support.lakes import READING, Lake
 
 pytestmark = pytest.mark.either_kafka
-
-IMPORTS = """
-from pyarrow.parquet import ParquetWriter
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.table.update import snapshot
-from sqlalchemy.orm import Session
-"""
-STEPS = (
-    *("SqlCatalog.create_table", "ParquetWriter.write", "ParquetWriter.close", "snapshot.write_manifest_list"),
-    *("SqlCatalog.commit_table", "Session.commit"),
-)
-READING = {"isolation_level": "read_committed"}
-
-
-class Lake:
-    """A catalog in SQLite, with a table of the topic `topic`."""
-
-    def __init__(self, cluster: KafkaCluster, topic: str, folder: Path) -> None:
-        self.cluster = cluster
-        self.topic = topic
-        self._folder = folder
-        self.load().create_namespace("sales")
-
-    @property
-    def properties(self) -> dict[str, str]:
-        return {"type": "sql", "uri": f"sqlite:///{self._folder}/catalog.db", "warehouse": f"file://{self._folder}"}
-
-    def load(self) -> Any:
-        return load_catalog("main", **self.properties)
-
-    @property
-    def table(self) -> Any:
-        return self.load().load_table("sales.orders")
-
-    def create(self) -> Any:
-        schema = pa.table(kafwire.scan(self.cluster.bootstrap, self.topic, end="earliest")).schema
-        return self.load().create_table("sales.orders", schema)
-
-    def send(self, count: int, partitions: int = 1) -> None:
-        with kafwire.Producer(self.cluster.bootstrap) as producer:
-            for number in range(count):
-                producer.send(
-                    self.topic, b"%d" % number, key=b"k", headers=[("h", None)], partition=number % partitions
-                )
-
-    def sent(self) -> list[tuple[int, int]]:
-        return sorted((each.partition or 0, each.offset) for each in kafwire.scan(self.cluster.bootstrap, self.topic))
-
-    def copied(self) -> list[tuple[int, int]]:
-        rows = self.table.scan(selected_fields=("partition", "offset")).to_arrow().to_pylist()
-        return sorted((row["partition"], row["offset"]) for row in rows)
-
-    def run(self, *more: str, step: int = 0) -> subprocess.CompletedProcess[str]:
-        words = [self.topic, "--to", "iceberg:main/sales.orders", "-b", self.cluster.bootstrap, *more]
-        configured = {f"PYICEBERG_CATALOG__MAIN__{name.upper()}": value for name, value in self.properties.items()}
-        return killed_steps.copy(IMPORTS, STEPS, words, step=step, environment=configured)
-
-    def copy(
-        self, client: kafwire.Client, name: str = "orders", rows: int = 100, offsets: Mapping[int, int] | None = None
-    ) -> Iterator[Committed]:
-        return IcebergCopy(client, self.topic, self.table, name, rows, False, offsets or {}, READING).run()
-
-
-@pytest.fixture
-def lake(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> Lake:
-    with kafwire.Client(cluster.bootstrap) as client:
-        client.create_topic(topic_name, partitions=2)
-    return Lake(cluster, topic_name, tmp_path)
-
-
-@pytest.fixture
-def client(cluster: KafkaCluster) -> Iterator[kafwire.Client]:
-    with kafwire.Client(cluster.bootstrap) as found:
-        yield found
 
 
 def test_each_record_is_copied_once_although_each_step_is_killed(lake: Lake) -> None:
@@ -214,24 +134,6 @@ def test_a_commit_whose_response_is_lost_is_not_repeated(
     [committed] = lake.copy(client)
     assert committed.snapshot_id == lake.table.current_snapshot().snapshot_id
     assert lake.copied() == lake.sent()
-
-
-def test_writers_that_are_always_faster_end_the_copy(
-    lake: Lake, client: kafwire.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pyiceberg.exceptions import CommitFailedException
-
-    lake.create()
-    lake.table.transaction().set_properties({"commit.retry.num-retries": "0"}).commit_transaction()
-    lake.send(3)
-
-    def fail() -> None:
-        raise CommitFailedException("branch main has changed")
-
-    at_commits(monkeypatch, lake, *[fail] * iceberg_copy.ATTEMPTS)
-    with pytest.raises(KafkaError, match="other writers were faster 5 times: branch main has changed"):
-        list(lake.copy(client))
-    assert [each.rows for each in lake.copy(client)] == [3]
 
 
 def test_expired_snapshots_are_an_error_until_the_offsets_are_given(lake: Lake, client: kafwire.Client) -> None:

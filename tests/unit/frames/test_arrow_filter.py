@@ -98,6 +98,15 @@ def test_many_values_are_cut_at_some_of_them() -> None:
     assert len(ArrowFilter(given, SCHEMA, NAMES)._offsets) <= MOST_CUTS + 1
 
 
+def test_a_bound_that_cannot_be_cast_bounds_nothing() -> None:
+    exact = (1 << 53) + 1  # no double
+    given = (OFFSET.cast(pa.float64()) == 3.5) | (exact == OFFSET)
+    rows = pa.Table.from_pylist([{"offset": 3}], SCHEMA)
+    assert rows.filter(given).num_rows == 0
+    assert ArrowFilter(given, SCHEMA, NAMES).bounds() == WHOLE
+    assert ArrowFilter(pc.field("missing") == exact, SCHEMA, NAMES).bounds() == WHOLE
+
+
 def test_a_table_without_the_columns_is_bounded_by_nothing() -> None:
     schema = pa.schema([("value", pa.binary())])
     assert ArrowFilter(pc.field("value") == b"9", schema, {}).bounds("t", 0) == WHOLE
