@@ -7,16 +7,21 @@ The everyday run is the same every time: seeds are fixed (tests/support/seeds.py
 ones, but for the part that a commit chooses.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 from kafwire.broker.profiles import PROFILES
 from scripts.other_pythons import interpreters
@@ -52,14 +57,18 @@ class Step:
     name: str
     command: list[str]
     environment: dict[str, str] = field(default_factory=dict)
-    # Commands that run beside it at a low priority, for a later step, which reports a failure.
-    beside: list[str] = field(default_factory=list)
+    # The step that runs beside it at a low priority: its output follows.
+    beside: Step | None = None
 
 
 EVERYDAY = [
     Step("unit", [*UNIT, WITHOUT]),
-    Step("brokers, Spark, Java", [*REAL, WITHOUT, "tests"], beside=["nice", *OTHERS, "--boundary", "--build"]),
-    Step("the newest other Python", [*OTHERS, "--boundary"]),
+    # Which wait: the cores have time for more.
+    Step(
+        "brokers, Spark, Java",
+        [*REAL, WITHOUT, "tests"],
+        beside=Step("the newest other Python", ["nice", *OTHERS, "--boundary"]),
+    ),
 ]
 
 
@@ -114,16 +123,26 @@ def shards(chosen: str) -> list[Step]:
     return [LONG[int(chosen) - 1]]
 
 
-def run(step: Step, durations: Path) -> tuple[float, bool]:
-    """The seconds that a step took, and whether it passed."""
+def run(step: Step, durations: Path) -> list[tuple[Step, float, bool]]:
+    """Run a step, and the one beside it: each with the seconds that it took, and True if it passed."""
     print(f"=== {step.name}: {shlex.join(step.command)}", flush=True)
+    with tempfile.TemporaryFile("w+") as log, ThreadPoolExecutor() as pool:
+        other = pool.submit(outcome, step.beside, durations, log) if step.beside else None
+        results = [outcome(step, durations)]
+        if other is not None and step.beside is not None:
+            results.append(other.result())
+            print(f"=== {step.beside.name}, beside it: {shlex.join(step.beside.command)}", flush=True)
+            log.seek(0)
+            shutil.copyfileobj(log, sys.stdout)
+    return results
+
+
+def outcome(step: Step, durations: Path, log: IO[str] | None = None) -> tuple[Step, float, bool]:
+    """Run the command of a step, with its output in `log` if there is one."""
     began = time.monotonic()
     environment = {**os.environ, **step.environment, "KAFWIRE_DURATIONS": str(durations)}
-    beside = subprocess.Popen(step.beside, cwd=ROOT) if step.beside else None
-    done = subprocess.run(step.command, cwd=ROOT, env=environment, check=False)
-    if beside is not None:
-        beside.wait()
-    return time.monotonic() - began, done.returncode == 0
+    done = subprocess.run(step.command, cwd=ROOT, env=environment, check=False, stdout=log, stderr=log)
+    return step, time.monotonic() - began, done.returncode == 0
 
 
 def outcomes(durations: Path) -> list[tuple[float, str, str]]:
@@ -156,13 +175,15 @@ def main() -> int:
     steps = shards(options.shard) if options.shard else EVERYDAY
     with tempfile.TemporaryDirectory() as folder:
         durations = Path(folder) / "durations"
-        results = [(step, *run(step, durations)) for step in steps]
+        began = time.monotonic()
+        results = [result for step in steps for result in run(step, durations)]
+        took = time.monotonic() - began
         tests = outcomes(durations)
     print(f"=== the slowest {SLOWEST}", *slowest(tests), sep="\n")
     print("=== time")
     for step, seconds, passed in results:
         print(f"{seconds:8.0f} s  {'passed' if passed else 'FAILED'}  {step.name}")
-    print(f"{sum(seconds for _, seconds, _ in results):8.0f} s  in all", *failed(tests), sep="\n", flush=True)
+    print(f"{took:8.0f} s  in all", *failed(tests), sep="\n", flush=True)
     return 0 if all(passed for *_, passed in results) else 1
 
 
