@@ -12,14 +12,11 @@ import pytest
 
 import kafwire
 from kafwire.testing import KafkaCluster
-from tests.support import seeds
 from tests.support.spark.killed_spark_driver import STEPS
 from tests.support.spark.open_transactions import open_transactions
 
 ROOT = Path(__file__).parents[2]
 LONGEST_S = 120
-# The batch of the first is aborted and written again, that of the second is committed by the next driver.
-TWO = ("before the decision", "between two EndTxn")
 
 
 def run(cluster: KafkaCluster, topic: str, folder: Path, step: str) -> int:
@@ -49,18 +46,17 @@ def run(cluster: KafkaCluster, topic: str, folder: Path, step: str) -> int:
 
 
 @pytest.mark.timeout((len(STEPS) + 1) * LONGEST_S)
-@pytest.mark.parametrize(("name", "steps"), seeds.sampled([("two", TWO), ("all", STEPS)], "two"))
 def test_no_row_is_lost_or_repeated_however_the_driver_ends(
-    cluster: KafkaCluster, topic_name: str, tmp_path: Path, name: str, steps: tuple[str, ...]
+    cluster: KafkaCluster, topic_name: str, tmp_path: Path
 ) -> None:
     with kafwire.Client(cluster.bootstrap) as client:
         client.create_topic(topic_name, partitions=4, replication_factor=1)
         client.create_topic(f"{topic_name}-copy", partitions=2, replication_factor=1)
-    count = 40 * (len(steps) + 2)
+    count = 40 * (len(STEPS) + 2)
     with kafwire.Producer(cluster.bootstrap) as producer:
         for number in range(count):
             producer.send(topic_name, b"%d" % number, partition=number % 4)
-    for step in steps:
+    for step in STEPS:
         code = run(cluster, topic_name, tmp_path, step)
         assert code == -signal.SIGKILL, (step, (tmp_path / "driver.log").read_text()[-3000:])
     assert run(cluster, topic_name, tmp_path, "") == 0, (tmp_path / "driver.log").read_text()[-3000:]
