@@ -134,7 +134,11 @@ def test_rows_that_were_read_can_be_written_back(
         ),
         ("cast(id as string) as value; cast(null as string) as topic", {}, "row 0: its topic is null: fill the column"),
         ("cast(id as string) as value", {"topic": "no-such-topic", "kafka_max_block_ms": "1500"}, "no-such-topic"),
-        ("cast(id as string) as value; 9 as partition", {"topic": "{topic}"}, "{topic}"),
+        (
+            "cast(id as string) as value; 9 as partition",
+            {"topic": "{topic}", "kafka_max_block_ms": "1500"},
+            "{topic}",
+        ),
         ("repeat('x', 3000000) as value", {"topic": "{topic}"}, "while writing to topic {topic}"),
     ],
 )

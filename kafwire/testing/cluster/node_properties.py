@@ -24,6 +24,7 @@ def default_properties(node_id: int, nodes: int, ports: Ports) -> dict[str, str]
         "broker.heartbeat.interval.ms": "500",
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
+        "group.streams.initial.rebalance.delay.ms": "0",
         "log.retention.ms": "-1",
         "log.retention.bytes": "-1",
         "num.partitions": "1",

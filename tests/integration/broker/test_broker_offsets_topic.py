@@ -15,6 +15,8 @@ from kafwire.testing import EmbeddedKafka, KafkaCluster
 from kafwire.testing.cluster.kafka import class_path, java
 
 FORMATTERS = "org.apache.kafka.tools.consumer."
+# As in a test cluster. The console consumer is in a group: in one partition its own records follow all others.
+CONFIGS = {"offsets.topic.num.partitions": 1}
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +53,13 @@ def use_groups(bootstrap: str, topic: str) -> None:
 
 def shown(bootstrap: str, formatter: str, topic: str) -> list[dict[str, Any]]:
     """The committed records as Kafka's console consumer shows them, without times and ids."""
+    with kafwire.scan(bootstrap, "__consumer_offsets", isolation_level="read_committed") as scan:
+        count = sum(len(batch) for batch in scan.batches())
     ran = subprocess.run(
         [
             *(java(), "-cp", class_path(), f"{FORMATTERS}ConsoleConsumer", "--bootstrap-server", bootstrap),
             *("--topic", "__consumer_offsets", "--from-beginning", "--isolation-level", "read_committed"),
-            *("--timeout-ms", "10000", "--formatter", FORMATTERS + formatter),
+            *("--max-messages", str(count), "--timeout-ms", "40000", "--formatter", FORMATTERS + formatter),
         ],
         capture_output=True,
         text=True,
@@ -85,7 +89,7 @@ def documents(text: str) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("formatter", ["OffsetsMessageFormatter", "GroupMetadataMessageFormatter"])
 def test_kafka_s_formatters_show_the_same(cluster: KafkaCluster, topic_name: str, formatter: str) -> None:
     topic = f"{topic_name[-12:]}"
-    with EmbeddedKafka() as embedded:
+    with EmbeddedKafka(configs=CONFIGS) as embedded:
         for bootstrap in (embedded.bootstrap, cluster.bootstrap):
             use_groups(bootstrap, topic)
         ours, real = (shown(each, formatter, topic) for each in (embedded.bootstrap, cluster.bootstrap))

@@ -77,11 +77,14 @@ def send(bootstrap: str) -> None:
 
 def join_groups(client: kafwire.Client, bootstrap: str) -> None:
     """Join a group of each type, and leave some."""
-    for protocol_name in ("classic", "consumer"):
-        with kafwire.Consumer(bootstrap, topics=[TOPIC], group_id=protocol_name, group_protocol=protocol_name) as one:
-            one.poll(timeout=5)
-    with kafwire.Consumer(bootstrap, pattern="ord.*", group_id="pattern", group_protocol="consumer") as one:
-        one.poll(timeout=5)
+    groups: dict[str, dict[str, Any]] = {
+        "classic": {"topics": [TOPIC], "group_protocol": "classic"},
+        "consumer": {"topics": [TOPIC], "group_protocol": "consumer"},
+        "pattern": {"pattern": "ord.*", "group_protocol": "consumer"},
+    }
+    for group, options in groups.items():
+        with kafwire.Consumer(bootstrap, group_id=group, auto_offset_reset="earliest", **options) as one:
+            assert one.poll(timeout=30)
     alter: Any = protocol.IncrementalAlterConfigsRequest
     setting = alter.AlterableConfig(name="share.auto.offset.reset", value="earliest")
     asked = alter(resources=[alter.AlterConfigsResource(resource_type=32, resource_name="share", configs=[setting])])

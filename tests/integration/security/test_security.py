@@ -202,7 +202,16 @@ def test_sasl_where_none_is_expected(secured: KafkaCluster) -> None:
 
 
 @pytest.mark.usefixtures("tls")
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+@pytest.mark.parametrize(
+    ("tls", "mechanism"),
+    [
+        ("native", "SCRAM-SHA-256"),
+        ("python", "PLAIN"),
+        pytest.param("native", "PLAIN", marks=pytest.mark.long),
+        pytest.param("python", "SCRAM-SHA-256", marks=pytest.mark.long),
+    ],
+    indirect=["tls"],
+)
 def test_authenticating_again_loses_and_delays_nothing(secured: KafkaCluster, topic_name: str, mechanism: str) -> None:
     """Under load, over two and a half lifetimes of the session (KIP-368)."""
     made = options(secured, "SHORT", mechanism)

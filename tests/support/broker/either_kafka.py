@@ -24,6 +24,7 @@ SERVER = None if IS_REAL or not _WANTED else replace(profile_of(_WANTED), codecs
 CONFIGS: dict[str, object] = {
     "auto.create.topics.enable": False,
     "group.initial.rebalance.delay.ms": 0,
+    "group.streams.initial.rebalance.delay.ms": 0,
     "log.retention.ms": -1,
     "log.retention.bytes": -1,
     "num.partitions": 1,
