@@ -71,15 +71,15 @@ _TASKS = {
     "read": (
         _READ,
         (*_FOREIGN, "kafwire.config.producer", "kafwire.producer", "kafwire.records._encode", "kafwire.aio"),
-        153,
+        154,
     ),
-    "send": (_SEND, (*_FOREIGN, "kafwire.config.consumer", "kafwire.consumer", "kafwire.aio"), 133),
+    "send": (_SEND, (*_FOREIGN, "kafwire.config.consumer", "kafwire.consumer", "kafwire.aio"), 134),
     "async read": (
         _ASYNC_READ,
         (*_FOREIGN, "kafwire.config.producer", "kafwire.producer", "kafwire.records._encode", "kafwire.sync"),
-        155,
+        156,
     ),
-    "async send": (_ASYNC_SEND, (*_FOREIGN, "kafwire.config.consumer", "kafwire.consumer", "kafwire.sync"), 135),
+    "async send": (_ASYNC_SEND, (*_FOREIGN, "kafwire.config.consumer", "kafwire.consumer", "kafwire.sync"), 136),
 }
 
 
