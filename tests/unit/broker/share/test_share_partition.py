@@ -255,6 +255,15 @@ def test_offsets_that_a_compacted_log_lacks_are_archived() -> None:
     assert partition.start == 10
 
 
+def test_a_new_leader_archives_all_batches_that_a_compacted_log_lacks() -> None:
+    stored = ShareState(0, 0, 0, [Run(4, 5, AVAILABLE, 1), Run(8, 9, AVAILABLE, 1)])
+    partition = SharePartition(stored, 0)
+    acquired = acquire(partition, Asked("a", 100, 100), Limits(5, 1000, LOCK_MS), 0, [Span(20, 21)])
+    assert acquired == [Acquired(20, 21, 1)]
+    states = [delivery.state for batch in partition.batches for _, _, delivery in batch.runs()]
+    assert states == [RecordState.ARCHIVED, RecordState.ARCHIVED, ACQUIRED]
+
+
 def test_aborted_batches_are_archived_and_not_delivered() -> None:
     partition = SharePartition(ShareState(), 0)
     spans = [Span(0, 2), Span(3, 5), Span(6, 6), Span(7, 9)]
