@@ -407,6 +407,15 @@ def test_a_start_within_a_batch_of_the_log_never_goes_back() -> None:
     assert partition.start == 30
 
 
+def test_the_start_stays_before_a_batch_that_a_gap_ends_in() -> None:
+    """As in Kafka: the gap begins with the batch's last record, which was read and not acquired."""
+    partition = SharePartition(ShareState(0, 0, 0, [Run(4, 5, AVAILABLE, 1)]), 0)
+    asked, spans = Asked("a", 3, 100, is_strict=True), [Span(0, 3), Span(4, 5)]
+    assert acquire(partition, asked, Limits(5, 1000, LOCK_MS), 0, spans) == [Acquired(0, 2, 1)]
+    acknowledge(partition, "a", [Acknowledgement(0, 2, [ACCEPT])], limit=5, lock_ends_ms=0)
+    assert (partition.start, partition.next_offset) == (0, 3)
+
+
 def test_the_start_passes_a_gap_when_no_record_is_left() -> None:
     stored = ShareState(0, 0, 0, [Run(4, 4, RecordState.ACKNOWLEDGED, 1)])
     partition = SharePartition(stored, 0)
