@@ -407,7 +407,7 @@ def test_a_start_within_a_batch_of_the_log_never_goes_back() -> None:
     assert partition.start == 30
 
 
-def test_the_start_stays_before_a_batch_that_a_gap_ends_in() -> None:
+def test_the_start_stays_before_a_batch_in_which_a_gap_begins() -> None:
     """As in Kafka: the gap begins with the batch's last record, which was read and not acquired."""
     partition = SharePartition(ShareState(0, 0, 0, [Run(4, 5, AVAILABLE, 1)]), 0)
     asked, spans = Asked("a", 3, 100, is_strict=True), [Span(0, 3), Span(4, 5)]
