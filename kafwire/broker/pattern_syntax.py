@@ -30,7 +30,7 @@ _CLASSES = {
     "word": "0-9A-Za-z_",
     "xdigit": "0-9A-Fa-f",
 }
-_REPEAT = re.compile(r"\{(\d+)(?:(,)(\d*))?\}")
+_REPEAT = re.compile(r"\{(0|[1-9][0-9]*)(,(0|[1-9][0-9]*)?)?\}")  # RE2 reads {01} as text
 _GROUP = re.compile(r"\(\?P?<[A-Za-z_]\w*>|\(\?([imsU]*(?:-[imsU]+)?)([:)])|\((?!\?)", re.ASCII)
 _HEX = re.compile(r"\\x(?:\{([0-9A-Fa-f]{1,6})\}|([0-9A-Fa-f]{2}))")
 _OCTAL = re.compile(r"\\(0[0-7]{0,2}|[1-7][0-7]{1,2})")
@@ -139,8 +139,6 @@ class _Parser:
         if operator is None:
             return atom
         least, most = operator
-        if max(least, most or 0) > MOST_REPEATS or (most is not None and most < least):
-            raise PatternError(f"bad repetition operator: {self._text[begin : self._at]}")
         if self._at < len(self._text) and self._text[self._at] == "?":
             self._at += 1  # lazy: the same texts match
         end = self._at
@@ -160,10 +158,11 @@ class _Parser:
         if match is None:
             return None
         self._at = match.end()
-        if max(len(match[1]), len(match[3] or "")) > 4:
+        least = int(match[1][:5])  # five digits are above the limit, whatever follows
+        most = int(match[3][:5]) if match[3] else None if match[2] else least
+        if max(least, most or 0) > MOST_REPEATS or (most is not None and most < least):
             raise PatternError(f"bad repetition operator: {match[0]}")
-        least = int(match[1])
-        return least, (int(match[3]) if match[3] else None) if match[2] else least
+        return least, most
 
     # --- atoms
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.partition_names import listed
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
@@ -57,7 +58,6 @@ EARLIEST, LATEST = LogEnd.EARLIEST, LogEnd.LATEST
 
 # How long a lookup of several partitions waits for unavailable ones before it continues without them.
 PATIENCE_MS = 2_000
-NAMED = 10  # how many partitions an error names
 
 Partition = tuple[str, int]
 Problem = TypeVar("Problem", bound=BaseException)
@@ -299,9 +299,7 @@ def request_of(cluster: Cluster, wanted: Mapping[Partition, Place], isolation_le
 
 
 def _names(partitions: Iterable[Partition]) -> str:
-    names = [f"{topic}-{partition}" for topic, partition in partitions]
-    more = f" and {len(names) - NAMED} more partitions" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    return listed([f"{topic}-{partition}" for topic, partition in partitions])
 
 
 def _worst(problems: list[Problem]) -> Problem | None:

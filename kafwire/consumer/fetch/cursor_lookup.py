@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kafwire.cluster.offset_spec import partition_of
+from kafwire.cluster.partition_names import listed
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.errors import ConfigError
 from kafwire.types import TopicPartition
-
-_MOST_NAMES = 10  # partitions that an error names
 
 
 def cursor_of(cursors: Mapping[tuple[str, int], FetchCursor], where: TopicPartition) -> FetchCursor:
@@ -17,10 +16,9 @@ def cursor_of(cursors: Mapping[tuple[str, int], FetchCursor], where: TopicPartit
     cursor = cursors.get(partition_of(where))
     if cursor is None:
         names = sorted(cursor.name for cursor in cursors.values())
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         raise ConfigError(
             f"{where[0]}-{where[1]} is not read by this consumer, which reads "
-            f"{', '.join(names[:_MOST_NAMES]) or 'nothing'}{more}: assign it, or wait until the group does"
+            f"{listed(names) or 'nothing'}: assign it, or wait until the group does"
         )
     return cursor
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kafwire.cluster.partition_names import listed
 from kafwire.consumer.fetch.cursor import FetchCursor
 from kafwire.consumer.fetch.errors import FetchErrors
 from kafwire.errors import BrokerError, KafkaError, name_of
@@ -11,7 +12,6 @@ from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import consumer_log as log
 
 WARN_MS = 10_000
-NAMED = 10  # most partitions that one line names
 
 
 class FetchErrorLog(FetchErrors):
@@ -38,14 +38,13 @@ class FetchErrorLog(FetchErrors):
         now_ms = self._engine.now_ms()
         new = [cursor for cursor, error in failing.items() if self.note(cursor.name, name_of(error), now_ms)]
         if new:
-            more = f" and {len(new) - NAMED} more partitions" if len(new) > NAMED else ""
-            names = ", ".join(cursor.name for cursor in new[:NAMED]) + more
+            names = [cursor.name for cursor in new]
             log.warning(
                 "%s%s; this is tried again",
-                before.format(names),
+                before.format(listed(names)),
                 failing[new[0]],
                 error=failing[new[0]],
-                partitions=[cursor.name for cursor in new],
+                partitions=names,
             )
 
     def warn_late(self, lost: list[FetchCursor], error: object) -> None:

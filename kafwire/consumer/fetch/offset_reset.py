@@ -23,6 +23,7 @@ from kafwire.cluster.list_offsets import (
     not_responding,
     refresh_after,
 )
+from kafwire.cluster.partition_names import listed
 from kafwire.config import duration_ms
 from kafwire.consumer.fetch.actions import AwaitPosition, Continue, Emit, Halt, Seek
 from kafwire.consumer.fetch.context import FetchContext
@@ -35,7 +36,6 @@ from kafwire.types import Tail
 # A place that ListOffsets finds, or (Tail) a number of records before the end.
 Target = Place | Tail
 Failed = dict[Partition, KafkaError]
-NAMED = 10  # most partitions that one log line names
 # A look-up is logged only after this time without a response, or this many failures: elections take moments.
 LATE_MS = 1_000
 FAILURES_TO_WARN = 3
@@ -118,9 +118,8 @@ class OffsetReset:
     def _log_begun(self) -> None:
         begun, self._begun = self._begun, {}
         for (topic, why), offsets in begun.items():
-            places = ", ".join(f"{topic}-{number} at offset {offsets[number]}" for number in sorted(offsets)[:NAMED])
-            more = f" and {len(offsets) - NAMED} more partitions" if len(offsets) > NAMED else ""
-            log.info("topic %r, %s: reading begins in %s%s", topic, why, places, more, topic=topic, reason=why)
+            places = listed([f"{topic}-{number} at offset {offsets[number]}" for number in sorted(offsets)])
+            log.info("topic %r, %s: reading begins in %s", topic, why, places, topic=topic, reason=why)
 
     def forget(self, cursor: FetchCursor) -> None:
         """Drop the look-up of a cursor."""

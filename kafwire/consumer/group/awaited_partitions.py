@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.partition_names import listed
 from kafwire.consumer.ownership import PartitionOwnership
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, KafkaError
@@ -18,7 +19,6 @@ from kafwire.runtime.log import consumer_log as log
 from kafwire.types import TopicPartition
 
 LONGEST_PAUSE_MS = 2_000  # between two look-ups
-NAMED = 10  # most partitions that one warning names
 
 
 class AwaitedPartitions:
@@ -101,10 +101,9 @@ class AwaitedPartitions:
         new = [where for where, ownership in self._missing.items() if ownership not in self._warned]
         self._warned = set(self._missing.values())
         if new:
-            names = ", ".join(f"{topic}-{number}{self._reason(topic)}" for topic, number in new[:NAMED])
-            more = f" and {len(new) - NAMED} more partitions" if len(new) > NAMED else ""
-            text = "group %r assigns %s%s, which metadata does not show yet%s: looked up again until it does"
-            log.warning(text, self._group_id, names, more, why, group=self._group_id, reason=why)
+            names = listed([f"{topic}-{number}{self._reason(topic)}" for topic, number in new])
+            text = "group %r assigns %s, which metadata does not show yet%s: looked up again until it does"
+            log.warning(text, self._group_id, names, why, group=self._group_id, reason=why)
 
     def _reason(self, topic: str) -> str:
         code = self._cluster.metadata.errors.get(topic, ErrorCode.NONE)

@@ -450,12 +450,12 @@ class GroupMembership:
         """See `AssignedPartitions`."""
         if self._driver is None or not self.is_active:
             return []
-        metadata = self._cluster.metadata
-        known = {name: metadata.topics[name].topic_id for name in topics if name in metadata.topics}
+        infos = self._cluster.metadata.topics
+        known = {name: infos[name].topic_id for name in topics if name in infos}
         found = [
             (cursor.topic, cursor.partition)
             for cursor in self._fetcher.cursors.values()
-            if cursor.topic not in metadata.errors and known.get(cursor.topic, cursor.topic_id) != cursor.topic_id
+            if known.get(cursor.topic, cursor.topic_id) != cursor.topic_id
         ]
         if found:
             self.lose(found)

@@ -1,5 +1,7 @@
 """The tree of a pattern."""
 
+import re
+
 import pytest
 
 from kafwire.broker.pattern_syntax import Assertion, Character, PatternError, Repeat, parse
@@ -29,6 +31,16 @@ def test_flags_end_with_their_group() -> None:
     assert not outer.passes("B")
 
 
-def test_an_error_says_where() -> None:
-    with pytest.raises(PatternError, match=r"bad repetition operator: \{3,1\}"):
-        parse("a{3,1}")
+@pytest.mark.parametrize("repeat", ["{3,1}", "{1001}", "{0,1001}", "{10000}", "{1,100000}", "{" + "9" * 5_000 + "}"])
+@pytest.mark.parametrize("before", ["", "a", "a*"])
+def test_an_error_says_where(before: str, repeat: str) -> None:
+    with pytest.raises(PatternError, match=f"^{re.escape('bad repetition operator: ' + repeat)}$"):
+        parse(before + repeat)
+
+
+@pytest.mark.parametrize("text", ["a{00}", "a{01}", "a{1,02}", "a{00001}", "a{,1}", "a{\u0663}"])
+def test_a_repetition_that_is_none_is_text(text: str) -> None:
+    tree = parse(text)
+    assert isinstance(tree, list)
+    assert not any(isinstance(part, Repeat) for part in tree)
+    assert len(tree) == len(text)

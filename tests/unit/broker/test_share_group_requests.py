@@ -47,6 +47,14 @@ def test_a_silent_member_is_out() -> None:
     assert group.beat("a", epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_member_that_does_not_follow_to_another_coordinator_is_out() -> None:
+    group = SharingMembers(nodes=(1, 2))
+    epoch = group.beat("a", 0).member_epoch
+    group.state.move_coordinator(GROUP, 3 - group.state.coordinator(GROUP))
+    group.pass_ms(SESSION_MS)
+    assert group.beat("a", epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_member_that_leaves_makes_room() -> None:
     group = SharingMembers(2)
     for member_id in ("a", "b"):

@@ -198,6 +198,22 @@ def test_a_group_without_offsets_is_forgotten_when_it_is_empty() -> None:
     assert described(driver).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_a_group_reads_its_topics_while_it_has_members() -> None:
+    driver = StreamsDriver()
+    (first,) = driver.joined("a")
+    delete = protocol.OffsetDeleteRequest(group_id=GROUP)
+    part = delete.OffsetDeleteRequestPartition(partition_index=0)
+    delete.topics = [delete.OffsetDeleteRequestTopic(name=TOPIC, partitions=[part])]
+
+    def deleted() -> Any:
+        response = driver.ask(delete, node=driver.state.coordinator(GROUP))
+        return response.error_code or response.topics[0].partitions[0].error_code
+
+    assert deleted() == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    first.beat(-1)
+    assert deleted() == 0
+
+
 # --- internal topics
 
 

@@ -119,6 +119,27 @@ def test_records_accepted_one_by_one_are_acknowledged_at_most_once_in_a_while(wo
     assert len(world.made("ShareAcknowledge")) <= 2 + len(batch) // 20
 
 
+def test_the_engine_gets_a_range_once_until_it_sends_acknowledgements(
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with world.consumer(**EXPLICIT) as consumer:
+        (batch,) = consumer.poll(PATIENCE_S)
+        engine, started = world.engine, []
+        start = engine.start
+
+        def count(function: Any, *arguments: Any) -> Any:
+            started.append(function.__name__)
+            return start(function, *arguments)
+
+        monkeypatch.setattr(engine, "start", count)
+        for record in itertools.islice(batch, 3):
+            batch.accept(record)
+        assert started == ["say"]
+        world.pass_time(SOON_S)
+        batch.accept()
+        assert started == ["say"] * 2
+
+
 def test_the_wait_for_a_fetch_restarts_after_each(world: ShareWorld) -> None:
     with world.consumer(**EXPLICIT) as consumer:
         (batch,) = consumer.poll(PATIENCE_S)

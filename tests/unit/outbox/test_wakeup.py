@@ -6,9 +6,11 @@ import fcntl
 import os
 import resource
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from types import ModuleType
 
 import pytest
 
@@ -91,6 +93,19 @@ def test_notifications_that_came_already_end_the_wait_once(wakeup: Wakeup) -> No
     notifications = Notifications(connection)  # type: ignore[arg-type]  # of a connection it needs no more
     connection.notifies.append("outbox")
     deadlines.ended(waiting(wakeup, notifications))
+    assert not notifications.take()
+
+
+def test_a_notification_through_psycopg_is_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, handlers = ModuleType("psycopg"), []
+    driver.__dict__["paramstyle"] = "pyformat"
+    monkeypatch.setitem(sys.modules, "psycopg", driver)
+    listening = {"__module__": "psycopg", "add_notify_handler": lambda _, handler: handlers.append(handler)}
+    notifications = Notifications(type("Connection", (), listening)())
+    (on_notify,) = handlers
+    assert not notifications.take()
+    on_notify("outbox")
+    assert notifications.take()
     assert not notifications.take()
 
 

@@ -77,12 +77,13 @@ def test_handlers_of_signals_are_as_before() -> None:
 
 
 def test_it_runs_in_a_thread_of_its_own_and_is_stopped_from_any() -> None:
-    threads: set[str] = set()
+    threads: set[tuple[str, bool]] = set()
     stop = StopRequest()
     source, sink = MemorySource({"orders": numbered(3)}, ends=False), MemorySink()
 
     def step(record: Record) -> int:
-        threads.add(threading.current_thread().name)
+        thread = threading.current_thread()
+        threads.add((thread.name, thread.daemon))
         if number(record) == 2:
             stop.request()
         return number(record)
@@ -91,7 +92,7 @@ def test_it_runs_in_a_thread_of_its_own_and_is_stopped_from_any() -> None:
     caller.start()
     ended(caller)
     assert sink.values == [0, 1, 2]
-    assert threads == {"kafwire-stream"}
+    assert threads == {("kafwire-stream", True)}, "an interrupted program does not wait for the stream to end"
 
 
 def test_errors_come_to_the_caller() -> None:

@@ -219,6 +219,29 @@ def test_the_lag_is_the_age_of_the_oldest_records() -> None:
     assert found[1] == 0.0, "all that was read is completed"
 
 
+def test_the_lag_is_that_of_a_record_behind_which_others_came() -> None:
+    wall_ms = 1_700_000_000_000
+    monitor = StreamMonitor()
+    found: list[Any] = []
+
+    async def beside(stop: StopRequest) -> None:
+        for offset, age_ms in enumerate((9000, 5000, 1000)):
+            source.append("orders", [Message(b"%d" % offset, key=b"%d" % offset, timestamp_ms=wall_ms - age_ms)])
+            await asyncio.sleep(2)  # the first record is completed after the second has come
+        await asyncio.sleep(4)
+        found.append(monitor.status().lag_s)
+        stop.request()
+
+    async def bill(record: Record) -> None:
+        await asyncio.sleep((3, 3600, 0)[number(record)])
+
+    source = MemorySource(ends=False)
+    pipeline = Pipeline().for_each(bill, workers=3, by="key").limits(stop_timeout_s=1)
+    run_simulated(pipeline, source, beside=beside, monitor=monitor)
+    assert found[0] is not None
+    assert found[0] % 1000 == pytest.approx(15.0, abs=0.1)
+
+
 def test_the_end_is_shown() -> None:
     monitor = StreamMonitor()
     assert (monitor.status().state, monitor.is_alive) == ("new", True)

@@ -137,10 +137,10 @@ def test_a_key_that_waits_when_its_partition_goes_does_not_block_the_next_assign
 
     async def beside(stop: StopRequest) -> None:
         await asyncio.sleep(10.0)
+        before = len(sink.written)
         gone = getattr(source, take)("orders")
         await asyncio.sleep(0.9)
         assert gone.is_closed
-        before = len(sink.written)
         await asyncio.sleep(10.0)
         assert len(sink.written) == before
         broken.clear()

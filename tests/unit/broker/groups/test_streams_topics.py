@@ -42,6 +42,12 @@ def test_internal_topics_have_the_partition_count_of_their_sources() -> None:
     assert (ready.is_ready, ready.missing) == (True, ())
 
 
+@pytest.mark.parametrize("repartition", [{}, {"r": 3, "q": 2}])
+def test_topics_without_a_copartition_group_may_differ(repartition: dict[str, int]) -> None:
+    found = configured(subtopology("0", ("four",), repartition=repartition, together=((), ())), **repartition)
+    assert found.is_ready
+
+
 @pytest.mark.parametrize(("parts", "more", "status", "detail"), [
     (
         [subtopology("0", ("c", "four", "b")), subtopology("1", ("d", "a"))], {},

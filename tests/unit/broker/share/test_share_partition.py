@@ -255,6 +255,15 @@ def test_offsets_that_a_compacted_log_lacks_are_archived() -> None:
     assert partition.start == 10
 
 
+def test_a_new_leader_archives_all_batches_that_a_compacted_log_lacks() -> None:
+    stored = ShareState(0, 0, 0, [Run(4, 5, AVAILABLE, 1), Run(8, 9, AVAILABLE, 1)])
+    partition = SharePartition(stored, 0)
+    acquired = acquire(partition, Asked("a", 100, 100), Limits(5, 1000, LOCK_MS), 0, [Span(20, 21)])
+    assert acquired == [Acquired(20, 21, 1)]
+    states = [delivery.state for batch in partition.batches for _, _, delivery in batch.runs()]
+    assert states == [RecordState.ARCHIVED, RecordState.ARCHIVED, ACQUIRED]
+
+
 def test_aborted_batches_are_archived_and_not_delivered() -> None:
     partition = SharePartition(ShareState(), 0)
     spans = [Span(0, 2), Span(3, 5), Span(6, 6), Span(7, 9)]
@@ -396,6 +405,15 @@ def test_a_start_within_a_batch_of_the_log_never_goes_back() -> None:
     assert partition.start == 11
     acknowledge(partition, "b", [Acknowledgement(11, 29, [ACCEPT])], limit=5, lock_ends_ms=0)
     assert partition.start == 30
+
+
+def test_the_start_stays_before_a_batch_in_which_a_gap_begins() -> None:
+    """As in Kafka: the gap begins with the batch's last record, which was read and not acquired."""
+    partition = SharePartition(ShareState(0, 0, 0, [Run(4, 5, AVAILABLE, 1)]), 0)
+    asked, spans = Asked("a", 3, 100, is_strict=True), [Span(0, 3), Span(4, 5)]
+    assert acquire(partition, asked, Limits(5, 1000, LOCK_MS), 0, spans) == [Acquired(0, 2, 1)]
+    acknowledge(partition, "a", [Acknowledgement(0, 2, [ACCEPT])], limit=5, lock_ends_ms=0)
+    assert (partition.start, partition.next_offset) == (0, 3)
 
 
 def test_the_start_passes_a_gap_when_no_record_is_left() -> None:

@@ -148,6 +148,15 @@ def test_a_span_can_be_read_when_the_log_is_deleted_and_files_are_many(tmp_path:
     assert offsets == list(range(100))
 
 
+def test_a_deleted_log_is_closed(tmp_path: Path) -> None:
+    folder = tmp_path / "topic-0"
+    log = make(folder)
+    put(log, 3)
+    log.delete()
+    log.close()
+    assert not folder.exists()
+
+
 def test_unused_descriptors_are_closed(tmp_path: Any) -> None:
     def count() -> Any:
         return len(list(Path("/proc/self/fd").iterdir()))

@@ -143,3 +143,16 @@ def test_a_fetcher_with_a_full_partition_goes_on_when_it_has_moved() -> None:
             read += [record.value for record in batch]
         assert sorted(filter(None, read)) == [b"a", b"b"]
         core.fetcher.stop()
+
+
+def test_a_part_without_records_keeps_its_place_in_the_session(reading: Reading) -> None:
+    """The response names the partition, as its log begins later now."""
+    for log in reversed(reading.logs):
+        log.append_values([b"a"])
+        reading.world.pass_time(1)
+    fetcher = reading.core.fetcher.brokers.fetcher_of(reading.core.fetcher.cursors["t", 0])
+    assert fetcher is not None
+    assert [cursor.partition for cursor in fetcher.session] == [1, 0]
+    reading.logs[1].delete_before(1)
+    reading.world.pass_time(2)
+    assert [cursor.partition for cursor in fetcher.session] == [1, 0]
