@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire.spark")
 
+# A task reads one partition, so that two responses are enough: one arrives while the other is decoded.
+_FETCH_MEMORY = 16 << 20
 _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -109,7 +111,8 @@ def _opened(
 def _read(
     client: Client, options: ReadOptions, rows: RowBatches, piece: OffsetRange, window: Timestamps | None
 ) -> Iterator[pa.RecordBatch]:
-    scan_options = {name: value for name, value in options.client.items() if name not in client_names()}
+    given = {name: value for name, value in options.client.items() if name not in client_names()}
+    scan_options = {"fetch_memory": _FETCH_MEMORY, **given}
     place = TopicPartition(piece.topic, piece.partition)
     position, end = piece.start, piece.end
     while position < end:
