@@ -31,7 +31,7 @@ RECORDS = 4  # in each partition before anything is asked
 TOPICS = {f"{PREFIX}one": 1, f"{PREFIX}three": 3}
 STAND_INS = {name: uuid.UUID(int=0xD1FF + number) for number, name in enumerate(TOPICS)}
 # Of a `KafkaCluster`: the records of the generator are old.
-CONFIGS = {"log.retention.ms": -1}
+CONFIGS = {"log.retention.ms": -1, "group.streams.initial.rebalance.delay.ms": 0}
 PATIENCE = 4.0
 
 # APIs that are never sent: they change what other tests of the cluster see, or wait for other members.
