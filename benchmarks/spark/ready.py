@@ -1,6 +1,6 @@
 """The floor: the data source `ready`, whose reader yields ready Arrow batches, and whose writer ready record batches.
 
-It shows how fast any Python source or sink can be in Spark. Workers make the batches once and use them again.
+It shows the time of Spark itself. Workers make the batches once and use them again.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ class Stage:
     def use_workers_of(self, source: str) -> None:
         """Let the next query run in Python workers of its own if it is the floor's.
 
-        Tasks of kafwire make later tasks of their workers faster. Workers of sessions with another environment are
-        others, and this option is a part of it.
+        Tasks of kafwire make later tasks of their workers faster. Spark keeps separate workers for each environment,
+        and this option is a part of the environment.
         """
         self.spark.conf.set("spark.sql.execution.pyspark.udf.hideTraceback.enabled", str(source == "ready").lower())
 

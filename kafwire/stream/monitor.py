@@ -217,7 +217,8 @@ class StreamMonitor:
     def _stuck(self, status: StreamStatus) -> tuple[str, float] | None:
         """Return where the stream is stuck, and the seconds: at the oldest record of a partition, or in another call.
 
-        The call of an oldest record began up to one interval before the monitor saw it, and is no other call.
+        The monitor may see an oldest record one interval after its call began. So it reports calls one interval later
+        than records.
         """
         found = stuck(status, self.stuck_after_s)
         if found is not None:

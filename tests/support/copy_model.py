@@ -74,7 +74,7 @@ class CopyModel:
         self._chance.choices(steps, weights)[0]()
 
     def finish(self) -> None:
-        """Copy what is left, and judge the copy."""
+        """Copy the remaining records, and judge the copy."""
         self.end_hanging()
         self._run(0)
 

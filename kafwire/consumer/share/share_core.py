@@ -154,7 +154,7 @@ class ShareCore:
         """Return True if the batch has schema ids that its format does not know."""
         return self._deserializers is not None and bool(self._deserializers.unresolved(batch.batch))
 
-    def resolved(self, batch: HeldBatch) -> HeldBatch | None:
+    def resolved(self, batch: HeldBatch) -> HeldBatch:
         """Look up the schemas of a batch, in the calling thread, and return the batch."""
         if self._deserializers is not None:
             self._deserializers.resolve(batch.batch)

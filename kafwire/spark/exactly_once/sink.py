@@ -254,18 +254,17 @@ class Sink:
                     "(maxOffsetsPerTrigger), or they fail",
                     *(batch, state.timeout_ms),
                 )
+            remedy = "make batches smaller (maxOffsetsPerTrigger), or raise kafka.transaction.timeout.ms"
             if state is None or not state.is_open(each.handle):
-                why = f"its transaction {each.handle.transactional_id} is no longer open: it timed out, or was aborted"
+                why = f"its transaction {each.handle.transactional_id} is no longer open"
+                remedy = f"end other drivers of the sink, which abort it; if there are none, it timed out: {remedy}"
             elif state.left_ms(now_ms) < self._margin_ms:
                 left = max(0, state.left_ms(now_ms))
                 why = f"its transaction {each.handle.transactional_id} has {left} of {self._margin_ms} ms left"
             else:
                 continue
             await self._abort(prepared)
-            raise BatchAbortedError(
-                f"batch {batch} was aborted before its commit: {why}. Make batches smaller (maxOffsetsPerTrigger), or "
-                "raise kafka.transaction.timeout.ms"
-            )
+            raise BatchAbortedError(f"batch {batch} was aborted before its commit: {why}; {remedy}")
 
     async def _abort(self, prepared: Iterable[Prepared]) -> None:
         """Abort transactions of a batch. Those named by a decision are committed by now, and an abort has no effect."""

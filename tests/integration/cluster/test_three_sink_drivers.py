@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(300)
 # The last two: the take-over of the other driver aborted transactions, of a task that was writing or of prepared ones.
 FENCED = (
     "another driver took over the sink|is older than batch"
-    "|the broker knows a newer epoch of this producer|is no longer open: it timed out, or was aborted"
+    "|the broker knows a newer epoch of this producer|is no longer open"
 )
 
 
